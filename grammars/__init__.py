@@ -1,0 +1,1 @@
+"""The grammars of the language, as package data."""

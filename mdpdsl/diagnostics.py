@@ -1,0 +1,204 @@
+"""Located mistakes as values: where, what, and what would be right; rendered to text and JSON."""
+
+from __future__ import annotations
+
+import bisect
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+#: Every code a diagnostic may carry, with what it stands for. Each has a golden case in the tests.
+CODES = {
+    "E101": "syntax: something else was expected here",
+    "E102": "syntax: a character the language does not have",
+    "E103": "an expression nested too deeply",
+    "E104": "a statement that may stand only once, or in one place",
+    "E201": "an unknown name",
+    "E202": "a name declared twice",
+    "E203": "a reserved word used as a name",
+    "E204": "a definition that depends on itself",
+    "E205": "a name that cannot be used in this place",
+    "E206": "an unknown function, or the wrong number of arguments",
+    "E301": "a value of the wrong type",
+    "E401": "an empty or reversed range",
+    "E402": "a value outside what is allowed",
+    "E403": "a real variable without cells, or an option that does not apply",
+    "E404": "an invalid setting in the explore block",
+    "E405": "a table of the wrong shape",
+    "E501": "branch probabilities that do not sum to 1",
+    "E502": "a probability outside [0, 1]",
+    "E503": "overlapping guards",
+    "E504": "a state without actions",
+    "E505": "an update out of range",
+    "E506": "a variable set twice",
+    "E507": "division by zero, or a value that is not a number",
+    "E508": "an action without a line",
+    "E509": "no state to start from",
+    "E601": "an unknown parameter",
+    "E602": "a parameter's value of the wrong type",
+    "E603": "a file that cannot be read",
+    "E701": "a model too large to build",
+    "W001": "init leaves a variable out",
+}
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """A half-open range of characters in a source text."""
+
+    start: int
+    end: int
+
+    def to(self, other: Span) -> Span:
+        """Return the span from the start of this one to the end of the other."""
+        return Span(self.start, max(self.end, other.end))
+
+
+class Source:
+    """A text and where it came from; turns offsets into lines and columns (both from 1)."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self.text = text
+        self.path = path
+        self._line_starts = [0]
+        self._line_starts += [i + 1 for i, character in enumerate(text) if character == "\n"]
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Return the line and column of an offset."""
+        line = bisect.bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """Return one line without its line break."""
+        start = self._line_starts[number - 1]
+        end = self.text.find("\n", start)
+        return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A state (and action) in which a mistake shows, and in how many other states it does."""
+
+    state: dict[str, bool | int | float | str]
+    action: str | None = None
+    n_others: int = 0
+
+    def __str__(self) -> str:
+        text = ", ".join(f"{name} = {_value_text(value)}" for name, value in self.state.items())
+        if self.action is not None:
+            text = f"{text} for {self.action}" if text else f"for {self.action}"
+        if self.n_others:
+            text += f" (and {self.n_others:,} other state{'s' if self.n_others > 1 else ''})"
+        return f"in {text}"
+
+
+class DiagnosticRecord(TypedDict):
+    """A diagnostic as JSON says it."""
+
+    code: str
+    message: str
+    line: int | None
+    column: int | None
+    end_line: int | None
+    end_column: int | None
+    help: str | None
+    witness: dict[str, object] | None
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One mistake: what is wrong, where, and how to mend it."""
+
+    code: str
+    message: str
+    span: Span | None = None
+    help: str | None = None
+    witness: Witness | None = None
+    source: Source | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        assert self.code in CODES, self.code
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it stops the model from being built; warnings do not."""
+        return self.code.startswith("E")
+
+    def render(self) -> str:
+        """Return the text a person reads: message, place, source line with carets, notes."""
+        lines = [f"{'error' if self.is_error else 'warning'}: {self.message}"]
+        width = 1
+        if self.source is not None and self.span is not None:
+            number, column = self.source.position(self.span.start)
+            end_number, end_column = self.source.position(self.span.end)
+            text = self.source.line(number).replace("\t", " ")
+            n_carets = (end_column if end_number == number else len(text) + 1) - column
+            width = len(str(number))
+            margin = " " * width
+            lines += [
+                f"{margin}--> {self.source.path}:{number}:{column}",
+                f"{margin} |",
+                f"{number} | {text}".rstrip(),
+                f"{margin} | {' ' * (column - 1)}{'^' * max(1, n_carets)}",
+            ]
+        elif self.source is not None:
+            lines.append(f" --> {self.source.path}")
+        margin = " " * width
+        if self.witness is not None:
+            lines.append(f"{margin} = {self.witness}")
+        if self.help is not None:
+            lines.append(f"{margin} = help: {self.help}")
+        lines.append(f"{margin} = code: {self.code}")
+        return "\n".join(lines)
+
+    def record(self) -> DiagnosticRecord:
+        """Return the same as plain data for JSON."""
+        line = column = end_line = end_column = None
+        if self.source is not None and self.span is not None:
+            line, column = self.source.position(self.span.start)
+            end_line, end_column = self.source.position(self.span.end)
+        witness: dict[str, object] | None = None
+        if self.witness is not None:
+            witness = {
+                "state": self.witness.state,
+                "action": self.witness.action,
+                "others": self.witness.n_others,
+                "text": str(self.witness),
+            }
+        return {
+            "code": self.code,
+            "message": self.message,
+            "line": line,
+            "column": column,
+            "end_line": end_line,
+            "end_column": end_column,
+            "help": self.help,
+            "witness": witness,
+        }
+
+
+class ModelError(Exception):
+    """All the mistakes of one model, raised once."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        self.diagnostics = tuple(in_source_order(diagnostics))
+        super().__init__("\n\n".join(d.render() for d in self.diagnostics))
+
+
+def in_source_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Sort by place in the file, dropping exact repetitions; those without a place come first."""
+    unique = {(d.code, d.message, d.span): d for d in reversed(list(diagnostics))}
+    return sorted(unique.values(), key=lambda d: (d.span or Span(-1, -1), d.code, d.message))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """Return a hint that names the closest known name, if one is close."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"did you mean `{close[0]}`?" if close else None
+
+
+def _value_text(value: bool | int | float | str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

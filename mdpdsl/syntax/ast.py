@@ -1,0 +1,411 @@
+"""The syntax tree of a model file: what was written and where, nothing resolved yet.
+
+Two trees are equal when they say the same, wherever they stand: spans do not compare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mdpdsl.diagnostics import Span
+
+
+@dataclass(frozen=True)
+class Node:
+    """Anything that stands somewhere in the text."""
+
+    span: Span = field(kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Ident(Node):
+    """A name where it is declared or referred to outside an expression."""
+
+    text: str
+
+
+# Expressions
+
+
+@dataclass(frozen=True)
+class Expr(Node):
+    """An expression; `depth` is the height of its tree."""
+
+    depth: int = field(default=1, kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Number(Expr):
+    """A number as written; whole unless it has a point or an exponent."""
+
+    text: str
+
+    @property
+    def value(self) -> float:
+        """The number."""
+        return float(self.text.replace("_", ""))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is written as an integer."""
+        return not any(mark in self.text for mark in ".eE")
+
+
+@dataclass(frozen=True)
+class Boolean(Expr):
+    """`true` or `false`."""
+
+    value: bool
+
+
+@dataclass(frozen=True)
+class Text(Expr):
+    """A quoted text: a setting, or a column of a log."""
+
+    value: str
+
+
+@dataclass(frozen=True)
+class Name(Expr):
+    """A parameter, variable, let, member of an enumeration, or constant."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Primed(Expr):
+    """The next value of a state variable."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Unary(Expr):
+    """`-x`, `+x` or `not x`."""
+
+    operator: str
+    operand: Expr
+
+
+@dataclass(frozen=True)
+class Binary(Expr):
+    """An arithmetic operation: `+ - * / % ^`."""
+
+    operator: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Comparison(Expr):
+    """A chain such as `0 < x <= n`; one operator fewer than operands."""
+
+    operands: tuple[Expr, ...]
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Logical(Expr):
+    """`and` or `or` over two or more operands."""
+
+    operator: str
+    operands: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Conditional(Expr):
+    """`if c then a else if d then b else e`: cases in order, then the rest."""
+
+    cases: tuple[tuple[Expr, Expr], ...]
+    otherwise: Expr
+
+
+@dataclass(frozen=True)
+class Call(Expr):
+    """A function of the language applied to arguments."""
+
+    function: Ident
+    arguments: tuple[Expr, ...]
+
+
+# Domains and distributions
+
+
+@dataclass(frozen=True)
+class RangeDomain(Node):
+    """Integers `low..high`, both included."""
+
+    low: Expr
+    high: Expr
+
+
+@dataclass(frozen=True)
+class SetDomain(Node):
+    """Names or numbers in braces."""
+
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class BoolDomain(Node):
+    """`bool`."""
+
+
+@dataclass(frozen=True)
+class RealOption(Node):
+    """`wrap`, `clip`, `bins N` or `edges [...]` behind an interval."""
+
+    kind: str
+    values: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class RealDomain(Node):
+    """An interval `[low, high]` with its options."""
+
+    low: Expr
+    high: Expr
+    options: tuple[RealOption, ...]
+
+
+Domain = RangeDomain | SetDomain | BoolDomain | RealDomain
+
+
+@dataclass(frozen=True)
+class NamedDistribution(Node):
+    """`normal(mu, sd)` or `uniform(a, b)`."""
+
+    family: Ident
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class DiscreteDistribution(Node):
+    """`{value: probability, …}`."""
+
+    weights: tuple[tuple[Expr, Expr], ...]
+
+
+Distribution = NamedDistribution | DiscreteDistribution
+
+
+# Statements
+
+
+@dataclass(frozen=True)
+class Header(Node):
+    """`mdp NAME "title"`."""
+
+    name: Ident
+    title: str | None
+
+
+@dataclass(frozen=True)
+class Param(Node):
+    """`param NAME = expr`."""
+
+    name: Ident
+    value: Expr
+
+
+@dataclass(frozen=True)
+class State(Node):
+    """`state NAME in domain`."""
+
+    name: Ident
+    domain: Domain
+
+
+@dataclass(frozen=True)
+class ActionNames(Node):
+    """`action left, right`."""
+
+    names: tuple[Ident, ...]
+
+
+@dataclass(frozen=True)
+class ActionFactor(Node):
+    """`action NAME in domain`."""
+
+    name: Ident
+    domain: Domain
+
+
+@dataclass(frozen=True)
+class Noise(Node):
+    """`noise NAME ~ distribution`."""
+
+    name: Ident
+    distribution: Distribution
+
+
+@dataclass(frozen=True)
+class Let(Node):
+    """`let NAME = expr`."""
+
+    name: Ident
+    value: Expr
+
+
+@dataclass(frozen=True)
+class InitItem(Node):
+    """One variable of `init`: a value, or a distribution to draw from."""
+
+    name: Ident
+    value: Expr | Distribution
+
+
+@dataclass(frozen=True)
+class Init(Node):
+    """`init x = 0, v ~ …`, or with no items `init any [when guard]`."""
+
+    items: tuple[InitItem, ...]
+    guard: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Update(Node):
+    """`x' = expr` within a branch, or on its own as an equation."""
+
+    name: Ident
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Branch(Node):
+    """`probability: updates`; no updates means `stay`."""
+
+    probability: Expr | None
+    updates: tuple[Update, ...]
+
+
+@dataclass(frozen=True)
+class Rule(Node):
+    """`on actions [when guard | otherwise] -> branches`; no actions means `any`."""
+
+    actions: tuple[Ident, ...]
+    guard: Expr | None
+    is_otherwise: bool
+    branches: tuple[Branch, ...]
+
+
+@dataclass(frozen=True)
+class Equation(Node):
+    """`x' = expr`, for all actions and states."""
+
+    update: Update
+
+
+@dataclass(frozen=True)
+class Reward(Node):
+    """`reward [on actions] [when guard] : expr`; `actions` is None without `on`."""
+
+    actions: tuple[Ident, ...] | None
+    guard: Expr | None
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Label(Node):
+    """`label NAME when guard`."""
+
+    name: Ident
+    guard: Expr
+
+
+@dataclass(frozen=True)
+class Restart(Node):
+    """`restart when guard`."""
+
+    guard: Expr
+
+
+@dataclass(frozen=True)
+class StatesAll(Node):
+    """`states all`."""
+
+
+@dataclass(frozen=True)
+class Discretize(Node):
+    """`discretize center | uniform points K | sample N seed K`."""
+
+    method: str
+    number: Expr | None = None
+    seed: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Entry(Node):
+    """`key = expr` in a block; a key may be primed."""
+
+    key: Ident
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Explore(Node):
+    """`explore { … }`: settings of a run."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Log(Node):
+    """`log { … }`: the columns of a user's file."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Table(Node):
+    """`table actions { header row row … }`, as the flat list of its cells."""
+
+    actions: tuple[Ident, ...]
+    cells: tuple[Expr, ...]
+
+
+Statement = (
+    Header
+    | Param
+    | State
+    | ActionNames
+    | ActionFactor
+    | Noise
+    | Let
+    | Init
+    | Rule
+    | Equation
+    | Reward
+    | Label
+    | Restart
+    | StatesAll
+    | Discretize
+    | Explore
+    | Log
+    | Table
+)
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """The statements of a file in the order in which they stand."""
+
+    statements: tuple[Statement, ...]
+
+
+def children(expression: Expr) -> tuple[Expr, ...]:
+    """Return the parts of an expression, left to right."""
+    match expression:
+        case Unary():
+            return (expression.operand,)
+        case Binary():
+            return (expression.left, expression.right)
+        case Comparison() | Logical():
+            return expression.operands
+        case Conditional():
+            cases = tuple(part for case in expression.cases for part in case)
+            return (*cases, expression.otherwise)
+        case Call():
+            return expression.arguments
+        case _:
+            return ()

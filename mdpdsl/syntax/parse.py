@@ -1,0 +1,245 @@
+"""From text to syntax tree; the only module that knows the parser generator.
+
+A file with a mistake is parsed again piece by piece, a piece beginning at each line that starts a
+statement, so that one mistake does not hide the others.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from lark import Lark, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark import __version__ as lark_version
+from lark.utils import TextSlice
+
+from mdpdsl.diagnostics import Diagnostic, ModelError, Source, Span, did_you_mean
+from mdpdsl.syntax import ast
+from mdpdsl.syntax.build import Builder
+from mdpdsl.syntax.words import KEYWORDS, STATEMENT_KEYWORDS
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What could be read of a file, and what could not.
+
+    `lost_names` were declared by statements that could not be read: uses of them are no mistake.
+    """
+
+    file: ast.ModelFile
+    diagnostics: tuple[Diagnostic, ...]
+    lost_names: frozenset[str]
+
+
+def parse(source: Source) -> Parsed:
+    """Read a model file, with all the syntax mistakes in it."""
+    try:
+        return Parsed(_parse_slice(source, 0, len(source.text), "start"), (), frozenset())
+    except ModelError as error:
+        first = error.diagnostics
+    statements: list[ast.Statement] = []
+    diagnostics: list[Diagnostic] = []
+    lost: set[str] = set()
+    for start, end in _pieces(source.text):
+        try:
+            statements += _parse_slice(source, start, end, "start").statements
+        except ModelError as error:
+            diagnostics += error.diagnostics
+            lost |= set(_NAME.findall(source.text[start:end]))
+    # A piece may be well-formed on its own where the whole is not.
+    found = tuple(diagnostics) or first
+    return Parsed(ast.ModelFile(tuple(statements)), found, frozenset(lost - KEYWORDS))
+
+
+def parse_expression(source: Source) -> ast.Expr:
+    """Read a single expression, such as a value on the command line."""
+    expression = _parse_slice(source, 0, len(source.text), "expr")
+    assert isinstance(expression, ast.Expr)
+    return expression
+
+
+_NAME = re.compile(r"[^\W\d]\w*")
+_PIECE_START = re.compile(
+    rf"^(?:[ \t]*(?:{'|'.join(STATEMENT_KEYWORDS)})\b(?!\s*=(?!=))|[ \t]*[^\W\d]\w*'\s*=(?!=)"
+    r"|(?P<word>[^\W\d]\w+)[ \t])",
+    re.MULTILINE,
+)
+#: What cannot end a statement: a line behind one of these goes on.
+_UNFINISHED = re.compile(r"(?:[-+*/%^<>=,|:({\[~]|->|\b(?:and|or|not|then|else|if|when|in|on))\Z")
+
+
+@cache
+def _parser() -> Lark:
+    grammar = resources.files("mdpdsl.grammars").joinpath("mdp.lark").read_text("utf-8")
+    return Lark(
+        grammar,
+        parser="lalr",
+        lexer="contextual",
+        start=["start", "expr"],
+        transformer=Builder(),
+        maybe_placeholders=False,
+        cache=_cache_path(grammar),
+    )
+
+
+def _cache_path(grammar: str) -> str | bool:
+    """Return where the parser's tables may be kept, which take long to compute; False if nowhere.
+
+    The name holds all that the tables depend on, so an old file is never taken for a new one.
+    """
+    versions = f"{lark_version} {sys.version_info} {grammar}"
+    name = f"parser-{hashlib.sha256(versions.encode()).hexdigest()[:16]}"
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
+        folder = Path(home) / "mdpdsl"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return False
+    return str(folder / name) if os.access(folder, os.W_OK) else False
+
+
+def _parse_slice(source: Source, start: int, end: int, rule: str) -> Any:
+    try:
+        return _parser().parse(TextSlice(source.text, start, end), start=rule)
+    except UnexpectedInput as error:
+        raise ModelError([_explain(error, source, end)]) from None
+    except ModelError as error:
+        raise ModelError([replace(d, source=source) for d in error.diagnostics]) from None
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Cut a text before each line that looks like the start of a statement, misspelt or not."""
+    starts = [0]
+    for match in _PIECE_START.finditer(text):
+        word = match.group("word")
+        if word and not difflib.get_close_matches(word, STATEMENT_KEYWORDS, n=1, cutoff=0.75):
+            continue
+        before = re.sub(r"#[^\n]*", "", text[starts[-1] : match.start()]).rstrip()
+        if match.start() > starts[-1] and not _UNFINISHED.search(before):
+            starts.append(match.start())
+    yield from zip(starts, [*starts[1:], len(text)], strict=True)
+
+
+def _explain(error: UnexpectedInput, source: Source, end: int) -> Diagnostic:
+    """Say in a user's words what was found and what was expected."""
+    if isinstance(error, UnexpectedCharacters):
+        at = error.pos_in_stream or 0
+        character = source.text[at]
+        message = f"unexpected character `{character}`"
+        if character == '"':
+            message = "a text without its closing quote"
+        span = Span(at, at + 1)
+        return Diagnostic("E102", message, span, _CHARACTER_HINTS.get(character), source=source)
+    assert isinstance(error, UnexpectedToken)
+    token = error.token
+    expected = _expectation(error.accepts or error.expected)
+    if token.type == "$END":
+        at = len(source.text[:end].rstrip())
+        message = f"the statement ends too early: expected {expected}"
+        return Diagnostic("E101", message, Span(at, at + 1), source=source)
+    span = Span(token.start_pos or 0, token.end_pos or 0)
+    message = f"unexpected `{token.value}`: expected {expected}"
+    hint = _token_hint(error, source)
+    return Diagnostic("E101", message, span, hint, source=source)
+
+
+def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
+    token = error.token
+    accepts = error.accepts or error.expected
+    before = source.text[: token.start_pos].rstrip()
+    if token.type == "ASSIGN" and "COMPARE" in accepts:
+        return "`=` sets a value; `==` compares"
+    if token.type == "COMPARE" and token.value == "==" and "ASSIGN" in accepts:
+        return "`==` compares; `=` sets a value"
+    if token.type == "STAR" and before.endswith("*"):
+        return "powers are written `x ^ 2`"
+    if token.type == "SLASH" and before.endswith("/"):
+        return "`#` starts a comment"
+    if token.type == "BAR" and before.endswith("|"):
+        return "write `or`; `|` separates branches"
+    if token.type == "IF":
+        return "put `if … then … else …` in parentheses inside an expression"
+    if "NUMBER" in accepts and token.value in STATEMENT_KEYWORDS:
+        return "the expression before it is not finished"
+    if "NAME" in accepts and token.value in KEYWORDS:
+        return f"`{token.value}` is a reserved word; use another name"
+    if token.type != "NAME":
+        return None
+    hint = did_you_mean(token.value, [name.lower() for name in accepts])
+    if hint is None and "STATE" in accepts:
+        hint = (
+            f"a statement starts with a keyword ({', '.join(STATEMENT_KEYWORDS)}) or sets a "
+            f"primed variable: `{token.value}' = …`"
+        )
+    return hint
+
+
+_CHARACTER_HINTS = {
+    ";": "no terminators are needed; remove it",
+    "&": "write `and`",
+    "!": "write `not`, or `!=` for «is not equal»",
+    "?": "write `if … then … else …`",
+    "'": "a prime belongs right behind a variable's name (`x'`); texts use double quotes",
+    "→": "write `->`",
+    "≤": "write `<=`",
+    "≥": "write `>=`",
+    "≠": "write `!=`",
+    "−": "this is not the minus sign of the keyboard; write `-`",
+    "π": "write `pi`",
+    '"': "a text ends on the line where it starts",
+}
+
+_OPERAND_STARTS = {"NUMBER", "NAME", "LPAREN", "MINUS"}
+_OPERATORS = {"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CARET", "COMPARE", "AND", "OR"}
+_WORDS = {
+    "NAME": "a name",
+    "PRIMED": "a primed variable such as `x'`",
+    "NUMBER": "a number",
+    "STRING": "a text in double quotes",
+    "ASSIGN": "`=`",
+    "TILDE": "`~`",
+    "COMMA": "`,`",
+    "COLON": "`:`",
+    "BAR": "`|`",
+    "ARROW": "`->`",
+    "DOTDOT": "`..`",
+    "LBRACE": "`{`",
+    "RBRACE": "`}`",
+    "LBRACKET": "`[`",
+    "RBRACKET": "`]`",
+    "LPAREN": "`(`",
+    "RPAREN": "`)`",
+    "COMPARE": "a comparison",
+    "$END": "the end of the file",
+}
+
+
+def _expectation(accepts: set[str]) -> str:
+    """Turn the parser's terminals into a short phrase, grouping what belongs together."""
+    rest = set(accepts)
+    phrases: list[str] = []
+    is_operand = rest >= _OPERAND_STARTS
+    if is_operand:
+        phrases.append("an expression")
+        rest -= _OPERAND_STARTS | {"IF", "NOT", "TRUE", "FALSE", "PLUS", "STRING"}
+        rest -= {"ACTION", "PRIMED"} if "STATE" not in rest else set()
+    if "STATE" in rest and "MDP" in rest:
+        rest -= {word.upper() for word in STATEMENT_KEYWORDS} | {"PRIMED", "$END"}
+        phrases.append("the next statement" if rest else "a statement")
+    if rest & _OPERATORS:
+        phrases.append("an operator")
+        rest -= _OPERATORS | {"LPAREN"}
+    named = sorted(_WORDS.get(name, f"`{name.lower()}`") for name in rest)
+    phrases = [*named, *phrases]
+    if len(phrases) == 1:
+        return phrases[0]
+    return f"{', '.join(phrases[:-1])} or {phrases[-1]}"

@@ -1,0 +1,16 @@
+"""The words of the language."""
+
+# fmt: off
+#: Words that start a statement.
+STATEMENT_KEYWORDS = (
+    "mdp", "param", "state", "action", "noise", "let", "init", "on", "reward", "label",
+    "restart", "states", "discretize", "explore", "log", "table",
+)
+
+#: All words with a meaning of their own.
+KEYWORDS = frozenset(STATEMENT_KEYWORDS) | {
+    "in", "any", "all", "when", "otherwise", "stay", "bool", "wrap", "clip", "bins", "edges",
+    "center", "uniform", "points", "sample", "seed", "if", "then", "else", "and", "or", "not",
+    "true", "false",
+}
+# fmt: on

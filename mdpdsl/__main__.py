@@ -1,0 +1,5 @@
+"""`python -m mdpdsl`."""
+
+from mdpdsl.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""From syntax tree to transition graph: names, types, expressions, expansion."""

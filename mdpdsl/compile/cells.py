@@ -1,0 +1,152 @@
+"""Probabilities of cells: distributions laid over the cells of real variables.
+
+A *window* is a run of consecutive cells (unrolled around the circle for a variable that wraps),
+wide enough to hold all of a distribution that floating-point numbers can tell from nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.compile.checked import Spread
+from mdpdsl.graph.space import FloatArray, IntArray, Variable
+
+#: Beyond this many standard deviations lies less than one rounding error of probability.
+NORMAL_REACH = 8.3
+#: A normal distribution this much wider than a circle is uniform on it (to 1e-40).
+UNIFORM_ON_CIRCLE = 2.5
+#: Above this many numbers it pays to import SciPy for the normal distribution function.
+_MANY = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """Masses of runs of cells, aligned over the nodes of each row."""
+
+    first: IntArray  # [n]        unrolled index of the first cell
+    masses: FloatArray  # [n, k, width]
+
+    def cells(self, variable: Variable) -> IntArray:
+        """Return the cell indices of the window, [n, width]."""
+        unrolled: IntArray = self.first[:, None] + np.arange(self.masses.shape[2])
+        cells: IntArray = np.minimum(unrolled, variable.size - 1)
+        if variable.wraps:
+            cells = unrolled % variable.size
+        return cells
+
+
+def spread_masses(variable: Variable, spread: Spread) -> FloatArray:
+    """Return the probability of each cell of a real variable under a fixed distribution."""
+    masses: FloatArray = np.zeros(variable.size)
+    if spread.family == "discrete":
+        assert spread.values is not None
+        assert spread.probabilities is not None
+        np.add.at(masses, variable.indices(spread.values), spread.probabilities)
+        return masses
+    scale = spread.b if spread.family == "normal" else spread.b - spread.a
+    window = window_masses(variable, spread.family, np.array([[spread.a]]), np.array([[scale]]))
+    np.add.at(masses, window.cells(variable)[0], window.masses[0, 0])
+    masses /= masses.sum()
+    return masses
+
+
+def window_masses(
+    variable: Variable,
+    family: str,
+    location: FloatArray,
+    scale: FloatArray,
+    clip: tuple[FloatArray, FloatArray] | None = None,
+) -> Window:
+    """Lay location + scale·z over a variable's cells, for [n, k] locations and scales.
+
+    z is standard normal, or uniform on [0, 1]. With `clip`, the value is clipped to these bounds
+    before the variable wraps or clips it.
+    """
+    if variable.wraps and family == "normal":
+        assert variable.edges is not None
+        period = float(variable.edges[-1] - variable.edges[0])
+        if float(scale.max()) > UNIFORM_ON_CIRCLE * period and clip is None:
+            return _uniform_window(variable, location.shape)
+    reach = NORMAL_REACH if family == "normal" else 0.0
+    low, high = location - reach * scale, location + (reach or 1.0) * scale
+    if clip is not None:
+        low, high = np.clip(low, *clip), np.clip(high, *clip)
+    first = _unrolled_cells(variable, low).min(axis=1)
+    width = int((_unrolled_cells(variable, high).max(axis=1) - first).max()) + 1
+    edges = _unrolled_edges(variable, first[:, None] + np.arange(width + 1))[:, None, :]
+    location, scale = location[:, :, None], scale[:, :, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        standard = (edges - location) / scale
+    standard = np.where(scale > 0, standard, np.where(edges > location, np.inf, -np.inf))
+    if clip is not None:
+        below, above = edges <= clip[0][:, :, None], edges > clip[1][:, :, None]
+        standard = np.where(below, -np.inf, np.where(above, np.inf, standard))
+    return Window(first, _interval_masses(family, standard))
+
+
+def point_window(variable: Variable, cells: IntArray) -> Window:
+    """Return the windows of values that are certain, for [n, k] cells."""
+    first = cells.min(axis=1)
+    width = int((cells.max(axis=1) - first).max()) + 1
+    masses = (cells - first[:, None])[:, :, None] == np.arange(width)
+    return Window(first, masses.astype(np.float64))
+
+
+def covering_edges(variable: Variable, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return, for each of [n] intervals, the unrolled edges of the cells that it meets, [n, w]."""
+    first = _unrolled_cells(variable, low)
+    width = int((_unrolled_cells(variable, high) - first).max()) + 1
+    return _unrolled_edges(variable, first[:, None] + np.arange(width + 1))
+
+
+def normal_cdf(z: FloatArray) -> FloatArray:
+    """Return the standard normal distribution function.
+
+    Small arrays do without SciPy, whose import takes longer than a small model's whole check.
+    """
+    if z.size > _MANY:
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr(z))
+    flat = [0.5 * math.erfc(-x * math.sqrt(0.5)) for x in z.ravel().tolist()]
+    return np.array(flat).reshape(z.shape)
+
+
+def _interval_masses(family: str, edges: FloatArray) -> FloatArray:
+    """Return the mass between neighbouring standardised edges, accurate in both tails."""
+    if family == "uniform":
+        return np.diff(np.clip(edges, 0.0, 1.0), axis=-1)
+    below, above = normal_cdf(edges), normal_cdf(-edges)
+    upper_half = edges[..., :-1] > 0
+    masses = np.where(upper_half, -np.diff(above, axis=-1), np.diff(below, axis=-1))
+    return np.maximum(masses, 0.0)
+
+
+def _uniform_window(variable: Variable, shape: tuple[int, ...]) -> Window:
+    assert variable.edges is not None
+    masses = np.diff(variable.edges) / (variable.edges[-1] - variable.edges[0])
+    return Window(np.zeros(shape[0], np.int64), np.broadcast_to(masses, (*shape, variable.size)))
+
+
+def _unrolled_cells(variable: Variable, values: FloatArray) -> IntArray:
+    assert variable.edges is not None
+    edges = variable.edges
+    if not variable.wraps:
+        return np.asarray(np.searchsorted(edges[1:-1], values, side="right"), np.int64)
+    period = edges[-1] - edges[0]
+    turns = np.floor((values - edges[0]) / period)
+    inside = np.searchsorted(edges[1:-1], values - turns * period, side="right")
+    return np.asarray(turns * variable.size + inside, np.int64)
+
+
+def _unrolled_edges(variable: Variable, index: IntArray) -> FloatArray:
+    assert variable.edges is not None
+    edges = variable.edges
+    if not variable.wraps:
+        open_ended = np.concatenate([[-np.inf], edges[1:-1], [np.inf]])
+        return np.asarray(open_ended[np.minimum(index, variable.size)])
+    turns, inside = np.divmod(index, variable.size)
+    return np.asarray(edges[inside] + turns * (edges[-1] - edges[0]))

@@ -1,0 +1,251 @@
+"""From checked model to transition graph: which states there are, and their transitions.
+
+The states are found by frontier search, which finishes small models at once. What is then not
+finished is expanded whole and cut back to what can be reached, if the product is not too large;
+otherwise the search goes on, up to a limit. The result is the same either way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.initial import initial_distribution, no_start
+from mdpdsl.compile.limits import (
+    MOST_ACTIONS,
+    MOST_NODES,
+    MOST_STATES,
+    TooLargeError,
+    check_memory,
+    too_many_states,
+)
+from mdpdsl.compile.merge import Transitions
+from mdpdsl.compile.problems import Problems
+from mdpdsl.compile.rewards import label_states
+from mdpdsl.compile.rows import RowBuffer
+from mdpdsl.compile.search import search_states
+from mdpdsl.compile.transitions import TransitionKernel
+from mdpdsl.diagnostics import Diagnostic
+from mdpdsl.graph.analysis import reachable_states
+from mdpdsl.graph.restrict import restrict
+from mdpdsl.graph.space import ActionSpace, BoolArray, FloatArray, IntArray, StateSpace
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+#: Points evaluated in one batch.
+BATCH = 1 << 15
+#: States whose rows are computed twice to estimate the error of the integration.
+N_PROBES = 8
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Integration:
+    """How cells and noise became distributions, and how far off that may be.
+
+    `error` is the largest total variation by which a row changes when the rule is refined.
+    """
+
+    cells: str
+    points: int
+    noise: str
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """A graph, or what prevents it."""
+
+    graph: TransitionGraph | None
+    integration: Integration | None
+    diagnostics: tuple[Diagnostic, ...]
+    seconds: float
+
+
+def expand(
+    model: CheckedModel,
+    *,
+    keeps_all_states: bool = False,
+    most_states: int | None = None,
+    progress: Progress | None = None,
+) -> Expansion:
+    """Build the transition graph of a model; `progress` is told the states done and in all."""
+    begin = time.perf_counter()
+    graph = integration = None
+    try:
+        expander = _Expander(model, most_states, progress)
+        graph = expander.graph(keeps_all_states)
+        diagnostics = expander.diagnostics
+        if any(d.is_error for d in diagnostics):
+            graph = None
+        elif graph is not None:
+            integration = expander.integration(graph)
+    except TooLargeError as error:
+        diagnostics = [error.diagnostic]
+    return Expansion(graph, integration, tuple(diagnostics), time.perf_counter() - begin)
+
+
+class _Expander:
+    def __init__(
+        self, model: CheckedModel, most_states: int | None, progress: Progress | None
+    ) -> None:
+        if model.actions.size > MOST_ACTIONS:
+            help_text = f"use at most {MOST_ACTIONS:,} combinations of action values"
+            raise TooLargeError(model, f"{model.actions.size:,} actions", help_text)
+        if model.states.size > 2**62:
+            raise too_many_states(model, most_states or MOST_STATES)
+        self.model = model
+        self.most_states = most_states
+        self.progress = progress
+        self.actions = ActionSpace(model.actions)
+        self.problems = Problems(model.states, self.actions)
+        self.initial = initial_distribution(model, self.problems, most_states)
+        self.kernel = TransitionKernel(model, self.problems, self.initial)
+        if self.kernel.n_nodes > MOST_NODES:
+            size = f"{self.kernel.n_nodes:,} points and noise values per state and action"
+            raise TooLargeError(model, size, "use fewer points per cell, or fewer noise values")
+        self.batch = max(1, BATCH // max(self.kernel.n_nodes, model.actions.size // 8))
+        self.diagnostics: list[Diagnostic] = []
+
+    def graph(self, keeps_all_states: bool) -> TransitionGraph | None:
+        """Build the graph and tell the problems in its states."""
+        model = self.model
+        if len(self.initial[0]) == 0:
+            self.diagnostics = [no_start(model)]
+            return None
+        keeps_all = keeps_all_states or model.keeps_all_states or not model.has_dynamics
+        codes = (
+            None
+            if keeps_all
+            else search_states(self.kernel, self.initial[0], self.batch, self.most_states)
+        )
+        limit = self.most_states or MOST_STATES
+        if codes is None:
+            if model.states.size > limit:
+                raise too_many_states(model, limit)
+            codes = np.arange(model.states.size)
+        self.problems = self.kernel.renew_problems()
+        graph = self._assemble(codes)
+        if not keeps_all and model.has_dynamics and len(codes) == model.states.size:
+            graph = restrict(graph, reachable_states(graph))
+        self._report_stuck(graph)
+        self.diagnostics = self.problems.diagnostics(lambda found: graph.states.indices(found) >= 0)
+        return graph
+
+    def integration(self, graph: TransitionGraph) -> Integration | None:
+        """Tell how the cells were integrated, trying a finer rule on a few states."""
+        if self.model.discretization.method == "none" and not self.model.noises:
+            return None
+        order = ["none", "exact", "cdf", "quadrature", "sampling"]
+        methods = {plan.method for plan in self.kernel.plans}
+        method = max(methods, key=order.index, default="none")
+        error = 0.0
+        if method in ("quadrature", "sampling"):
+            step = max(1, graph.n_states // N_PROBES)
+            codes = graph.states.codes[::step][:N_PROBES]
+            error = self._refinement_change(codes)
+        elif method == "cdf":
+            error = float(np.finfo(np.float64).eps)
+        discretization = self.model.discretization
+        return Integration(discretization.method, self.kernel.n_points, method, error)
+
+    def _refinement_change(self, codes: IntArray) -> float:
+        found = []
+        for refinement in (1, 2):
+            self.kernel.outcomes.refinement = refinement
+            found.append(_dense(self.kernel.transitions(codes)))
+        self.kernel.outcomes.refinement = 1
+        coarse, fine = found
+        change: dict[tuple[int, int], float] = {}
+        for key in coarse.keys() | fine.keys():
+            distance = abs(coarse.get(key, 0.0) - fine.get(key, 0.0)) / 2
+            change[key[:2]] = change.get(key[:2], 0.0) + distance
+        return max(change.values(), default=0.0)
+
+    # Assembly
+
+    def _assemble(self, codes: IntArray) -> TransitionGraph:
+        model = self.model
+        states = StateSpace(model.states, codes)
+        initial = np.zeros(len(codes))
+        initial[states.indices(self.initial[0])] = self.initial[1]
+        labels = label_states(model, self.problems, codes, BATCH)
+        if not model.has_dynamics:
+            return self._unknown(states, initial, labels)
+        _keep_freed_memory()
+        rows = RowBuffer(model, self.problems)
+        for begin in range(0, len(codes), self.batch):
+            batch = codes[begin : begin + self.batch]
+            rows.add(batch, self.kernel.transitions(batch), states)
+            done = begin + len(batch)
+            check_memory(model, rows.successors.size * (len(codes) / done - 1))
+            if begin == 0:
+                rows.reserve(done, len(codes))
+            if self.progress is not None:
+                self.progress(done, len(codes))
+        return TransitionGraph(
+            states=states,
+            actions=self.actions,
+            pair_start=rows.pair_starts.array(),
+            pair_action=rows.pair_actions.array(),
+            successor_start=rows.successor_starts.array(),
+            successor=rows.successors.array(),
+            probability=rows.probabilities.array(),
+            initial=initial,
+            reward=rows.rewards.array() if model.rewards else None,
+            branch_reward=rows.branch_rewards.array() if rows.has_branch_rewards else None,
+            labels=labels,
+        )
+
+    def _unknown(
+        self, states: StateSpace, initial: FloatArray, labels: dict[str, BoolArray]
+    ) -> TransitionGraph:
+        """Return the graph of a model without dynamics: every action in every state."""
+        n_states, n_actions = states.n_states, self.actions.n_actions
+        n_pairs = n_states * n_actions
+        check_memory(self.model, n_pairs)
+        return TransitionGraph(
+            states=states,
+            actions=self.actions,
+            pair_start=np.arange(n_states + 1) * n_actions,
+            pair_action=np.tile(np.arange(n_actions, dtype=np.int32), n_states),
+            successor_start=np.zeros(n_pairs + 1, np.int64),
+            successor=np.zeros(0, np.int32),
+            probability=np.zeros(0),
+            initial=initial,
+            labels=labels,
+        )
+
+    def _report_stuck(self, graph: TransitionGraph) -> None:
+        if self.model.broken_actions:
+            return
+        stuck = np.flatnonzero(np.diff(graph.pair_start) == 0)
+        if len(stuck):
+            self.problems.add(
+                "E504",
+                self.model.span,
+                "no action is available",
+                graph.states.codes[stuck],
+                help_text="add an `on` line that applies there, or `restart when …`",
+            )
+
+
+def _keep_freed_memory() -> None:
+    """Make glibc's allocator reuse the batches' memory instead of returning it every time.
+
+    It learns from the largest block that was freed, up to 32 MB; otherwise half of the time of a
+    large expansion goes into page faults.
+    """
+    np.empty(31 << 20, np.uint8)
+
+
+def _dense(found: Transitions) -> dict[tuple[int, int, int], float]:
+    """Return branches by row, action and target."""
+    pair = np.repeat(np.arange(len(found.pair_rows)), np.diff(found.starts))
+    rows, actions = found.pair_rows[pair].tolist(), found.pair_actions[pair].tolist()
+    keys = zip(rows, actions, found.targets.tolist(), strict=True)
+    return dict(zip(keys, found.probabilities.tolist(), strict=True))

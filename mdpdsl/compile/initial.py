@@ -1,0 +1,67 @@
+"""The initial distribution of a model over the codes of its product space."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdpdsl.compile.cells import spread_masses
+from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.expressions import Frame, evaluate
+from mdpdsl.compile.limits import MOST_STATES, too_many_states
+from mdpdsl.compile.outcome import report_faults
+from mdpdsl.compile.problems import Problems
+from mdpdsl.compile.transitions import state_values
+from mdpdsl.diagnostics import Diagnostic
+from mdpdsl.graph.space import FloatArray, IntArray, Variable
+
+_BATCH = 1 << 16
+
+
+def initial_distribution(
+    model: CheckedModel, problems: Problems, most_states: int | None
+) -> tuple[IntArray, FloatArray]:
+    """Return the codes where a run may start, ascending, and their probabilities."""
+    limit = most_states or MOST_STATES
+    codes, probabilities = np.zeros(1, np.int64), np.ones(1)
+    for variable, stride in zip(model.states.variables, model.states.strides, strict=True):
+        spread = model.init.spreads.get(variable.name)
+        if spread is None:
+            if len(codes) * variable.size > limit:
+                raise too_many_states(model, limit)
+            cells = np.arange(variable.size)
+            masses = _uniform(variable)
+        else:
+            every = _cell_masses(variable, spread_masses(variable, spread))
+            cells, masses = every
+        codes = (codes[:, None] + stride * cells).ravel()
+        probabilities = (probabilities[:, None] * masses).ravel()
+        if len(codes) > limit:
+            raise too_many_states(model, limit)
+    if model.init.guard is None:
+        return codes, probabilities
+    chosen = np.zeros(len(codes), np.bool_)
+    for begin in range(0, len(codes), _BATCH):
+        batch = codes[begin : begin + _BATCH]
+        frame = Frame(len(batch), state_values(model, batch))
+        result = evaluate(model.init.guard, frame)
+        report_faults(problems, result, frame, batch, None)
+        chosen[begin : begin + _BATCH] = result.values
+    kept = probabilities[chosen]
+    return codes[chosen], kept / kept.sum() if len(kept) else kept
+
+
+def no_start(model: CheckedModel) -> Diagnostic:
+    """Say that no state satisfies the guard of `init any when`."""
+    return Diagnostic(
+        "E509", "no state satisfies the guard of `init`", model.init.span, "weaken the guard"
+    )
+
+
+def _uniform(variable: Variable) -> FloatArray:
+    """Every cell alike: `init any` is uniform over states, whatever the width of their cells."""
+    return np.full(variable.size, 1 / variable.size)
+
+
+def _cell_masses(variable: Variable, masses: FloatArray) -> tuple[IntArray, FloatArray]:
+    cells = np.flatnonzero(masses > 0)
+    return cells, masses[cells]

@@ -1,0 +1,70 @@
+"""How large a model may become, and how to say that it is too large."""
+
+from __future__ import annotations
+
+import os
+
+from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.diagnostics import Diagnostic
+
+#: States of a model, unless the caller allows more.
+MOST_STATES = 20_000_000
+MOST_ACTIONS = 100_000
+#: Points of a cell, and values of the discrete noise of an outcome, together.
+MOST_NODES = 1_000_000
+#: Part of the free memory that a graph may take while it is built.
+MEMORY_SHARE = 0.6
+#: A stored branch with what it takes to sort and join it.
+BYTES_PER_BRANCH = 28
+
+
+class TooLargeError(Exception):
+    """A model that would not fit; carries what to tell its author."""
+
+    def __init__(self, model: CheckedModel, size: str, help_text: str) -> None:
+        message = f"the model is too large to build: {size}"
+        super().__init__(message)
+        self.diagnostic = Diagnostic("E701", message, model.span, help_text)
+
+
+def too_many_states(model: CheckedModel, limit: int, n_found: int | None = None) -> TooLargeError:
+    """Say how many states a model has, or has at least."""
+    sizes = " x ".join(f"{v.size:,}" for v in model.states.variables)
+    size = (
+        f"{model.states.size:,} states ({sizes})"
+        if len(model.states.variables) > 1
+        else (f"{model.states.size:,} states")
+    )
+    if n_found is not None:
+        size = f"up to {size}, and more than {n_found:,} can be reached"
+    smaller = "use smaller ranges or fewer bins"
+    if model.parameters:
+        smaller += f" (the model has parameters: `--set {next(iter(model.parameters))}=…`)"
+    return TooLargeError(
+        model, size, f"{smaller}, or allow more than {limit:,} states with `--max-states`"
+    )
+
+
+def check_memory(model: CheckedModel, n_branches: float) -> None:
+    """Raise TooLargeError if this many branches do not fit into the memory that is free."""
+    needed = n_branches * BYTES_PER_BRANCH
+    free = _free_memory()
+    if needed > MEMORY_SHARE * free:
+        size = f"about {n_branches:,.0f} branches, {needed / 1e9:.1f} GB"
+        raise TooLargeError(
+            model,
+            size,
+            f"{free / 1e9:.1f} GB are free; use fewer states, "
+            "coarser cells, or noise of smaller reach",
+        )
+
+
+def _free_memory() -> float:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return float(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) / 2

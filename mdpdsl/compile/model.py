@@ -1,0 +1,160 @@
+"""A model: a file, its parameters, and on demand the transition graph they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+
+from mdpdsl.compile.check import check
+from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.expand import Expansion, Integration, Progress, expand
+from mdpdsl.compile.parameters import Override
+from mdpdsl.diagnostics import Diagnostic, ModelError, Source, did_you_mean, in_source_order
+from mdpdsl.graph.space import Value
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.syntax.parse import Parsed, parse
+
+
+class Model:
+    """A model without mistakes of syntax, names or types; its graph is built when asked for."""
+
+    def __init__(
+        self,
+        source: Source,
+        parameters: Mapping[str, Override] | None = None,
+        *,
+        keeps_all_states: bool = False,
+        most_states: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.source = source
+        self._options = (keeps_all_states, most_states, progress)
+        self._parsed: Parsed = parse(source)
+        self.checked: CheckedModel = check(self._parsed, parameters or {})
+        errors = [d for d in self._located(self.checked.diagnostics) if d.is_error]
+        if errors:
+            raise ModelError(self.diagnose())
+
+    @classmethod
+    def diagnosed(
+        cls,
+        source: Source,
+        parameters: Mapping[str, Override] | None = None,
+        *,
+        keeps_all_states: bool = False,
+        most_states: int | None = None,
+    ) -> list[Diagnostic]:
+        """Return every mistake of a source, those that show only in states included."""
+        try:
+            model = cls(
+                source, parameters, keeps_all_states=keeps_all_states, most_states=most_states
+            )
+        except ModelError as error:
+            return list(error.diagnostics)
+        return model.diagnose()
+
+    @property
+    def name(self) -> str:
+        """The name behind `mdp`."""
+        return self.checked.name
+
+    @property
+    def title(self) -> str | None:
+        """The text behind the name."""
+        return self.checked.title
+
+    @property
+    def parameters(self) -> Mapping[str, Value]:
+        """The parameters with the values in force."""
+        return self.checked.parameters
+
+    @property
+    def graph(self) -> TransitionGraph:
+        """The transition graph; raise ModelError where the model cannot be built."""
+        graph = self._expansion.graph
+        if graph is None:
+            raise ModelError(self._located(self._expansion.diagnostics))
+        return graph
+
+    @property
+    def integration(self) -> Integration | None:
+        """How cells and noise became distributions; None for a finite model without noise."""
+        return self._expansion.integration
+
+    @property
+    def build_seconds(self) -> float:
+        """How long the expansion took."""
+        return self._expansion.seconds
+
+    def diagnose(self) -> list[Diagnostic]:
+        """Return every mistake of the model, in the order of the file."""
+        found = list(self.checked.diagnostics)
+        if self.checked.can_expand:
+            found += self._expansion.diagnostics
+        return in_source_order(self._located(found))
+
+    def __repr__(self) -> str:
+        return f"<Model {self.name} from {self.source.path}>"
+
+    @cached_property
+    def _expansion(self) -> Expansion:
+        keeps_all_states, most_states, progress = self._options
+        return expand(
+            self.checked,
+            keeps_all_states=keeps_all_states,
+            most_states=most_states,
+            progress=progress,
+        )
+
+    def _located(self, diagnostics: tuple[Diagnostic, ...] | list[Diagnostic]) -> list[Diagnostic]:
+        return [d if d.source is not None else replace(d, source=self.source) for d in diagnostics]
+
+
+def load(
+    path: str | Path,
+    *,
+    all_states: bool = False,
+    max_states: int | None = None,
+    **parameters: Override,
+) -> Model:
+    """Read a model from a file, or a shipped one by its name; parameters by keyword."""
+    source = read_source(str(path))
+    return Model(source, parameters, keeps_all_states=all_states, most_states=max_states)
+
+
+def loads(
+    text: str,
+    *,
+    all_states: bool = False,
+    max_states: int | None = None,
+    **parameters: Override,
+) -> Model:
+    """Read a model from a text; parameters by keyword."""
+    source = Source(text, "<text>")
+    return Model(source, parameters, keeps_all_states=all_states, most_states=max_states)
+
+
+def shipped_models() -> list[str]:
+    """Return the names of the models that come with the package."""
+    folder = resources.files("mdpdsl.models")
+    return sorted(f.name.removesuffix(".mdp") for f in folder.iterdir() if f.name.endswith(".mdp"))
+
+
+def read_source(path: str) -> Source:
+    """Read a model file; a bare name finds the shipped model when there is no such file."""
+    if not Path(path).exists() and path in shipped_models():
+        file = resources.files("mdpdsl.models").joinpath(f"{path}.mdp")
+        return Source(file.read_text("utf-8"), f"{path}.mdp")
+    try:
+        return Source(Path(path).read_bytes().decode("utf-8"), path)
+    except UnicodeDecodeError as error:
+        reason, help_text = f"byte {error.start} is not UTF-8", "save the file as UTF-8"
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        close = did_you_mean(Path(path).stem, shipped_models())
+        help_text = close or "give a path, or a shipped model's name (see `mdpdsl models`)"
+    diagnostic = Diagnostic("E603", f"cannot read {path}: {reason}", None, help_text)
+    raise ModelError([diagnostic])

@@ -1,0 +1,246 @@
+"""How the noise of an outcome is integrated: found from the expressions, before any number.
+
+An equation that is affine in its noise, `x' = m(s, a) + k(s, a)·w`, has cell probabilities
+F((edge - m)/k): exact by the distribution function. That works for noise that a single variable
+reads (several normal ones add up to one). Discrete noise is enumerated. What is left is integrated
+by quadrature, or by sampling when it has too many dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mdpdsl.compile.checked import Noise
+from mdpdsl.compile.terms import REAL, Apply, Choose, Constant, Named, Read, Term, reads
+from mdpdsl.graph.space import Variable
+
+#: More continuous noises than this in one quadrature are sampled instead.
+MOST_QUADRATURE_DIMENSIONS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """constant + sum of coefficient·noise, perhaps clipped; the coefficients read no such noise."""
+
+    constant: Term
+    coefficients: Mapping[str, Term]
+    clip: tuple[Term, Term] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class OutcomePlan:
+    """How the next values of one outcome are computed.
+
+    `order` lists the variables that are set, each after those whose next value it reads.
+    """
+
+    order: tuple[str, ...]
+    terms: Mapping[str, Term]
+    discrete: tuple[Noise, ...]
+    quadrature: tuple[Noise, ...]
+    exact: Mapping[str, Affine]
+    aligned: Mapping[str, Affine]  # affine in the one quadrature noise: strata meet their edges
+    is_rough: bool  # some next value jumps where no stratum ends
+
+    @property
+    def method(self) -> str:
+        """Name the least exact way in which noise is integrated here."""
+        if len(self.quadrature) > MOST_QUADRATURE_DIMENSIONS:
+            return "sampling"
+        if self.quadrature:
+            return "quadrature"
+        return "cdf" if self.exact else "exact" if self.discrete else "none"
+
+
+def plan_outcome(
+    terms: Mapping[str, Term], variables: Mapping[str, Variable], noises: tuple[Noise, ...]
+) -> OutcomePlan:
+    """Decide for each noise of an outcome how it is integrated."""
+    order = _order(terms)
+    used: dict[str, frozenset[str]] = {}
+    for name in order:
+        found = {read for kind, read in reads(terms[name]) if kind == "noise"}
+        for kind, read in reads(terms[name]):
+            if kind == "next" and read in used:
+                found |= used[read]
+        used[name] = frozenset(found)
+    discrete = tuple(
+        noise
+        for noise in noises
+        if noise.spread.family == "discrete" and any(noise.name in names for names in used.values())
+    )
+    left = {
+        noise.name: noise
+        for noise in noises
+        if noise.spread.family != "discrete" and any(noise.name in names for names in used.values())
+    }
+    continuous = frozenset(left)
+    exact: dict[str, Affine] = {}
+    for name in order:
+        if variables[name].kind != "real":
+            continue
+        others = frozenset().union(*(used[other] for other in order if other != name))
+        private = (used[name] & continuous) - others
+        chosen = _exact_part(terms[name], private, left, used)
+        if chosen is not None:
+            exact[name] = chosen
+            for noise_name in chosen.coefficients:
+                left.pop(noise_name)
+    quadrature = tuple(left.values())
+    aligned: dict[str, Affine] = {}
+    is_rough = False
+    for name in order:
+        if name in exact or not used[name] & left.keys():
+            continue
+        affine = None
+        if len(quadrature) == 1 and variables[name].kind == "real":
+            affine = _affine(terms[name], frozenset(left), used)
+        if affine is not None:
+            aligned[name] = affine
+        else:
+            is_rough = True
+    return OutcomePlan(order, terms, discrete, quadrature, exact, aligned, is_rough)
+
+
+def _order(terms: Mapping[str, Term]) -> tuple[str, ...]:
+    """Sort names so that next values are known before they are read; there is no circle."""
+    ordered: list[str] = []
+    pending = list(terms)
+    while pending:
+        for name in pending:
+            needs = {read for kind, read in reads(terms[name]) if kind == "next"}
+            if not needs & (set(pending) - {name}):
+                ordered.append(name)
+                pending.remove(name)
+                break
+    return tuple(ordered)
+
+
+def _exact_part(
+    term: Term,
+    private: frozenset[str],
+    noises: Mapping[str, Noise],
+    used: Mapping[str, frozenset[str]],
+) -> Affine | None:
+    """Return the part of a variable's noise that its distribution function can take care of."""
+    normal = frozenset(name for name in private if noises[name].spread.family == "normal")
+    candidates = [normal] if normal else []
+    candidates += [
+        frozenset({name}) for name in sorted(private, key=lambda n: (n not in normal, n))
+    ]
+    for names in candidates:
+        affine = _affine(term, names, used)
+        if affine is not None:
+            return affine
+    return None
+
+
+def _affine(term: Term, names: frozenset[str], used: Mapping[str, frozenset[str]]) -> Affine | None:
+    """Write a term as an affine function of some noises, if it is one; see `Affine`."""
+    while isinstance(term, Named):
+        term = term.definition
+    if isinstance(term, Apply) and term.function == "clip":
+        inner, low, high = term.arguments
+        if _mentions(low, names, used) or _mentions(high, names, used):
+            return None
+        parts = _decompose(inner, names, used)
+        return Affine(*parts, (low, high)) if parts else None
+    parts = _decompose(term, names, used)
+    return Affine(*parts) if parts else None
+
+
+def _mentions(term: Term, names: frozenset[str], used: Mapping[str, frozenset[str]]) -> bool:
+    return any(
+        (kind == "noise" and read in names)
+        or (kind == "next" and bool(used.get(read, frozenset()) & names))
+        for kind, read in reads(term)
+    )
+
+
+_Parts = tuple[Term, dict[str, Term]]
+
+
+def _decompose(
+    term: Term, names: frozenset[str], used: Mapping[str, frozenset[str]]
+) -> _Parts | None:
+    if not _mentions(term, names, used):
+        return term, {}
+    match term:
+        case Read(kind="noise"):
+            return _number(0.0, term), {term.name: _number(1.0, term)}
+        case Named():
+            return _decompose(term.definition, names, used)
+        case Apply(function="+" | "-"):
+            parts = [_decompose(argument, names, used) for argument in term.arguments]
+            return _combine(term, parts[0], parts[1])
+        case Apply(function="negative"):
+            return _map(_decompose(term.arguments[0], names, used), lambda t: _negative(t))
+        case Apply(function="*"):
+            left, right = term.arguments
+            if _mentions(left, names, used):
+                left, right = right, left
+            if _mentions(left, names, used):
+                return None
+            return _map(_decompose(right, names, used), lambda t: _operation("*", t, left))
+        case Apply(function="/"):
+            left, right = term.arguments
+            if _mentions(right, names, used):
+                return None
+            return _map(_decompose(left, names, used), lambda t: _operation("/", t, right))
+        case Choose():
+            return _choose(term, names, used)
+    return None
+
+
+def _combine(term: Apply, left: _Parts | None, right: _Parts | None) -> _Parts | None:
+    if left is None or right is None:
+        return None
+    coefficients = dict(left[1])
+    for name, coefficient in right[1].items():
+        if name in coefficients:
+            coefficients[name] = _operation(term.function, coefficients[name], coefficient)
+        else:
+            coefficients[name] = coefficient if term.function == "+" else _negative(coefficient)
+    return _operation(term.function, left[0], right[0]), coefficients
+
+
+def _choose(
+    term: Choose, names: frozenset[str], used: Mapping[str, frozenset[str]]
+) -> _Parts | None:
+    conditions = [condition for condition, _ in term.cases]
+    if any(_mentions(condition, names, used) for condition in conditions):
+        return None
+    found = [_decompose(value, names, used) for _, value in term.cases]
+    parts = [part for part in [*found, _decompose(term.otherwise, names, used)] if part]
+    if len(parts) <= len(found):
+        return None
+
+    def rebuilt(values: list[Term]) -> Term:
+        cases = tuple(zip(conditions, values[:-1], strict=True))
+        return Choose(cases, values[-1], type=REAL, span=term.span)
+
+    mentioned = sorted({name for _, coefficients in parts for name in coefficients})
+    coefficients = {
+        name: rebuilt([part[1].get(name, _number(0.0, term)) for part in parts])
+        for name in mentioned
+    }
+    return rebuilt([part[0] for part in parts]), coefficients
+
+
+def _map(parts: _Parts | None, change: Callable[[Term], Term]) -> _Parts | None:
+    if parts is None:
+        return None
+    return change(parts[0]), {name: change(term) for name, term in parts[1].items()}
+
+
+def _number(value: float, term: Term) -> Term:
+    return Constant(value, type=REAL, span=term.span)
+
+
+def _negative(term: Term) -> Term:
+    return Apply("negative", (term,), type=REAL, span=term.span)
+
+
+def _operation(function: str, left: Term, right: Term) -> Term:
+    return Apply(function, (left, right), type=REAL, span=left.span)

@@ -1,0 +1,317 @@
+"""Where one outcome of a rule leads: next values, their cells, and the probability of each.
+
+The starting states come as rows, each with `k` nodes: points of its cell, times values of the
+noise that is enumerated or integrated by nodes, each with a weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.compile.cells import Window, covering_edges, point_window, window_masses
+from mdpdsl.compile.checked import CheckedModel, Spread
+from mdpdsl.compile.expressions import Array, Evaluated, Frame, evaluate
+from mdpdsl.compile.noise import Affine, OutcomePlan
+from mdpdsl.compile.problems import Problems
+from mdpdsl.compile.quadrature import (
+    discrete_nodes,
+    product_nodes,
+    sampled_nodes,
+    stratified_nodes,
+    support,
+)
+from mdpdsl.compile.terms import Term, reads
+from mdpdsl.graph.space import FloatArray, IntArray, Variable
+
+#: Smaller probabilities than this are below the rounding error of the row they stand in.
+NEGLIGIBLE = 1e-15
+#: Numbers held at once while windows are multiplied out.
+_BLOCK = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Branches of some rows: row, product code of the next state, probability."""
+
+    rows: IntArray  # [m]
+    targets: IntArray  # [m]
+    probabilities: FloatArray  # [m]
+    is_one_per_row: bool = False  # rows are distinct and ascend, probabilities are positive
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The rows an outcome starts from, with `k` nodes each, row by row in the frame."""
+
+    codes: IntArray  # [n]
+    rows: IntArray  # [n]     what `Moves.rows` shall say
+    frame: Frame  # of n·k rows
+    weights: FloatArray  # [n, k]
+
+
+class OutcomeKernel:
+    """Computes the moves of outcomes of one model."""
+
+    def __init__(self, model: CheckedModel, problems: Problems) -> None:
+        self.model = model
+        self.problems = problems
+        self.refinement = 1
+        self._position = {v.name: i for i, v in enumerate(model.states.variables)}
+
+    def moves(self, plan: OutcomePlan, start: Start, action: int) -> Iterator[Moves]:
+        """Return where an outcome leads from each row."""
+        start = self._with_noise_nodes(plan, start, action)
+        cells, frame = self._certain_cells(plan, start, action)
+        n, k = start.weights.shape
+        if not plan.exact:
+            codes = np.repeat(start.codes, k) if k > 1 else start.codes
+            targets = codes
+            for name, index in cells.items():
+                position = self._position[name]
+                stride = self.model.states.strides[position]
+                targets = targets + stride * (index - self.model.states.cells(codes, position))
+            rows = np.repeat(start.rows, k) if k > 1 else start.rows
+            yield Moves(rows, targets, start.weights.ravel(), is_one_per_row=k == 1)
+            return
+        windows: dict[str, Window] = {
+            name: point_window(self._variable(name), index.reshape(n, k))
+            for name, index in cells.items()
+        }
+        for name, affine in plan.exact.items():
+            windows[name] = self._exact_window(name, affine, start, frame, action)
+        yield from self._multiply(windows, start)
+
+    def _variable(self, name: str) -> Variable:
+        return self.model.states.variables[self._position[name]]
+
+    # Nodes of the noise
+
+    def _with_noise_nodes(self, plan: OutcomePlan, start: Start, action: int) -> Start:
+        if plan.discrete:
+            nodes, weights = discrete_nodes(plan.discrete)
+            names = [noise.name for noise in plan.discrete]
+            start = _crossed(start, names, nodes, weights)
+        if len(plan.quadrature) == 1:
+            return self._stratified(plan, start, action)
+        if plan.quadrature:
+            if plan.method == "sampling":
+                seed = self.model.discretization.seed
+                nodes, weights = sampled_nodes(plan.quadrature, seed, self.refinement)
+            else:
+                nodes, weights = product_nodes(plan.quadrature, self.refinement)
+            start = _crossed(start, [noise.name for noise in plan.quadrature], nodes, weights)
+        return start
+
+    def _stratified(self, plan: OutcomePlan, start: Start, action: int) -> Start:
+        """Give each row its own strata, which end where an aligned variable changes its cell."""
+        noise = plan.quadrature[0]
+        size = start.frame.size
+        breakpoints = [np.empty((size, 0))]
+        frame = self._with_present_values(plan, start.frame)
+        for name, affine in plan.aligned.items():
+            terms = (affine.constant, affine.coefficients[noise.name])
+            if any(kind == "next" and r in plan.terms for t in terms for kind, r in reads(t)):
+                continue  # needs a next value that is not known before the nodes are
+            constant, slope = (self._values(term, frame, start, action) for term in terms)
+            breakpoints.append(_breakpoints(self._variable(name), constant, slope, noise.spread))
+        nodes, weights = stratified_nodes(
+            noise.spread, np.concatenate(breakpoints, axis=1), plan.is_rough, self.refinement
+        )
+        m = nodes.shape[1]
+        n, k = start.weights.shape
+        crossed = (start.weights.reshape(n, k, 1) * weights.reshape(n, k, m)).reshape(n, k * m)
+        frame = start.frame.take(np.repeat(np.arange(size), m), size * m)
+        frame = frame.extended({("noise", noise.name): nodes.ravel()})
+        return Start(start.codes, start.rows, frame, crossed)
+
+    # Next values
+
+    def _with_present_values(self, plan: OutcomePlan, frame: Frame) -> Frame:
+        """Let the next value of a variable that nothing sets be its present one."""
+        names = [v.name for v in self.model.states.variables if v.name not in plan.terms]
+        return frame.extended({("next", name): frame.values["state", name] for name in names})
+
+    def _certain_cells(
+        self, plan: OutcomePlan, start: Start, action: int
+    ) -> tuple[dict[str, IntArray], Frame]:
+        """Return the next cells of all variables that are certain at a node, in order."""
+        frame = self._with_present_values(plan, start.frame)
+        cells: dict[str, IntArray] = {}
+        for name in plan.order:
+            if name in plan.exact:
+                continue
+            variable = self._variable(name)
+            values = self._values(plan.terms[name], frame, start, action)
+            if variable.kind == "enum":
+                members = np.array([self.model.symbols[m] for m in variable.members])
+                index = np.full(max(self.model.symbols.values()) + 1, -1)
+                index[members] = np.arange(len(members))
+                cells[name] = index[values.astype(np.int64)]
+            else:
+                cells[name] = variable.indices(values)
+            self._report_outside(variable, cells[name], values, plan, start, action)
+            following: Array = values
+            if variable.kind == "real":
+                following = variable.saturate(values)
+            elif variable.kind == "bool":
+                following = values != 0
+            frame = frame.extended({("next", name): following})
+        return cells, frame
+
+    def _values(self, term: Term, frame: Frame, start: Start, action: int) -> FloatArray:
+        """Evaluate an update as finite numbers; report where there is none."""
+        result = evaluate(term, frame)
+        n_nodes = frame.size // len(start.codes)
+        report_faults(self.problems, result, frame, start.codes, action)
+        values = frame.full(result.values).astype(np.float64, copy=False)
+        if not np.isfinite(values).all():
+            bad = ~np.isfinite(values)
+            if not result.faults:
+                states = start.codes[np.unique(np.flatnonzero(bad) // n_nodes)]
+                self.problems.add(
+                    "E507", term.span, "the value is not a finite number", states, action=action
+                )
+            values = np.where(bad, 0.0, values)
+        return values
+
+    def _report_outside(
+        self,
+        variable: Variable,
+        cells: IntArray,
+        values: FloatArray,
+        plan: OutcomePlan,
+        start: Start,
+        action: int,
+    ) -> None:
+        outside = cells < 0
+        if not outside.any():
+            return
+        n_nodes = len(cells) // len(start.codes)
+        places = np.flatnonzero(outside)
+        name, help_text = variable.name, f"the model declares {variable.describe()}"
+        names = {number: member for member, number in self.model.symbols.items()}
+
+        def say(value: float) -> str:
+            text = names[int(value)] if variable.kind == "enum" else f"{value:g}"
+            return f"{name}' = {text} is out of range"
+
+        self.problems.add(
+            "E505",
+            plan.terms[name].span,
+            say,
+            start.codes[places // n_nodes],
+            values=values[places],
+            action=action,
+            help_text=help_text,
+        )
+        cells[outside] = 0
+
+    def _exact_window(
+        self, name: str, affine: Affine, start: Start, frame: Frame, action: int
+    ) -> Window:
+        shape = start.weights.shape
+        location = self._values(affine.constant, frame, start, action)
+        families = {noise.name: noise.spread for noise in self.model.noises}
+        family = families[next(iter(affine.coefficients))].family
+        variance = np.zeros(frame.size)
+        width = np.zeros(frame.size)
+        for noise_name, coefficient in affine.coefficients.items():
+            slope = self._values(coefficient, frame, start, action)
+            spread = families[noise_name]
+            location = location + slope * spread.a
+            if family == "normal":
+                variance += (slope * spread.b) ** 2
+            else:
+                width = slope * (spread.b - spread.a)
+        scale = np.sqrt(variance) if family == "normal" else np.abs(width)
+        if family == "uniform":
+            location = location + np.minimum(width, 0)
+        clip = None
+        if affine.clip is not None:
+            low, high = (self._values(bound, frame, start, action) for bound in affine.clip)
+            clip = low.reshape(shape), np.maximum(low, high).reshape(shape)
+        variable = self._variable(name)
+        return window_masses(variable, family, location.reshape(shape), scale.reshape(shape), clip)
+
+    # Products of windows
+
+    def _multiply(self, windows: dict[str, Window], start: Start) -> Iterator[Moves]:
+        """Sum over nodes the product of the variables' windows: one matrix product per row."""
+        names = sorted(windows, key=lambda name: windows[name].masses.shape[2])
+        left, right = names[0::2], names[1::2]
+        n, k = start.weights.shape
+        width = int(np.prod([windows[name].masses.shape[2] for name in names]))
+        sides = [int(np.prod([windows[m].masses.shape[2] for m in side])) for side in (left, right)]
+        block = max(1, _BLOCK // (width + k * sum(sides)))
+        for begin in range(0, n, block):
+            rows = slice(begin, min(n, begin + block))
+            base = self._base_codes(start.codes[rows], names)
+            one, one_codes = self._side(left, windows, rows)
+            other, other_codes = self._side(right, windows, rows)
+            weighted = one * start.weights[rows, :, None]
+            masses = np.matmul(weighted.transpose(0, 2, 1), other)
+            codes = base[:, None, None] + one_codes[:, :, None] + other_codes[:, None, :]
+            likely = masses > NEGLIGIBLE
+            row_of = np.broadcast_to(start.rows[rows][:, None, None], masses.shape)
+            yield Moves(row_of[likely], codes[likely], masses[likely])
+
+    def _base_codes(self, codes: IntArray, names: list[str]) -> IntArray:
+        """Return the codes with the cells of some variables set to their first."""
+        base = codes
+        for name in names:
+            position = self._position[name]
+            cells = self.model.states.cells(codes, position)
+            base = base - self.model.states.strides[position] * cells
+        return base
+
+    def _side(
+        self, names: list[str], windows: dict[str, Window], rows: slice
+    ) -> tuple[FloatArray, IntArray]:
+        """Multiply the windows of some variables out: masses [n, k, w] and code offsets [n, w]."""
+        n = rows.stop - rows.start
+        k = next(iter(windows.values())).masses.shape[1]
+        masses, codes = np.ones((n, k, 1)), np.zeros((n, 1), np.int64)
+        for name in names:
+            window, position = windows[name], self._position[name]
+            part = window.masses[rows]
+            cells = window.cells(self.model.states.variables[position])[rows]
+            masses = (masses[:, :, :, None] * part[:, :, None, :]).reshape(n, k, -1)
+            stride = self.model.states.strides[position]
+            codes = (codes[:, :, None] + stride * cells[:, None, :]).reshape(n, -1)
+        return masses, codes
+
+
+def report_faults(
+    problems: Problems, result: Evaluated, frame: Frame, codes: IntArray, action: int | None
+) -> None:
+    """Note the faults of an evaluation in the states whose nodes they spoil."""
+    n_nodes = frame.size // max(1, len(codes))
+    for fault in result.faults:
+        rows = np.flatnonzero(np.broadcast_to(fault.rows, (frame.size,)))
+        states = codes[np.unique(rows // n_nodes)]
+        problems.add("E507", fault.span, fault.message, states, action=action)
+
+
+def _breakpoints(
+    variable: Variable, constant: FloatArray, slope: FloatArray, spread: Spread
+) -> FloatArray:
+    """Return, for each row, the noise at which constant + slope·noise meets an edge of a cell."""
+    ends = [constant + slope * end for end in support(spread)]
+    edges = covering_edges(variable, np.minimum(*ends), np.maximum(*ends))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = (edges - constant[:, None]) / slope[:, None]
+    return np.where(np.isfinite(found), found, spread.a)
+
+
+def _crossed(start: Start, names: list[str], nodes: FloatArray, weights: FloatArray) -> Start:
+    """Multiply the nodes of every row by the same nodes of some noises."""
+    n, k = start.weights.shape
+    m = len(weights)
+    size = n * k * m
+    frame = start.frame.take(np.repeat(np.arange(n * k), m), size)
+    values = {("noise", name): np.tile(nodes[:, i], n * k) for i, name in enumerate(names)}
+    crossed = (start.weights[:, :, None] * weights).reshape(n, k * m)
+    return Start(start.codes, start.rows, frame.extended(values), crossed)

@@ -1,0 +1,80 @@
+"""Parameters overridden from outside: on the command line, or in a call of `load`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mdpdsl.compile.expressions import fold
+from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Term, Type
+from mdpdsl.compile.typecheck import FIXED, Definition, Scope, accepts
+from mdpdsl.diagnostics import Diagnostic, ModelError, Source, Span, did_you_mean
+from mdpdsl.syntax.parse import parse_expression
+
+#: A value as Python has it, or as text in the language (`"1e-3"`, `"pi/2"`, `"true"`).
+Override = bool | int | float | str
+
+
+def override_parameters(scope: Scope, overrides: Mapping[str, Override]) -> bool:
+    """Put given values in the place of the defaults; report unknown names and wrong types."""
+    is_good = True
+    params = [name for name, d in scope.definitions.items() if d.kind == "param"]
+    for name, given in overrides.items():
+        if name not in params:
+            scope.diagnostics.append(_unknown(name, params))
+            is_good = False
+            continue
+        default = scope.definition_term(name)
+        if default is None:
+            is_good = False
+            continue
+        value = _value(name, given)
+        if value is None or not accepts(default.type, value.type):
+            is_good = False
+            listed = ", ".join(f"{p} ({_type_word(scope, p)})" for p in params)
+            message = f"parameter `{name}` needs {default.type}, not `{given}`"
+            help_text = f"the model's parameters are {listed}"
+            scope.diagnostics.append(Diagnostic("E602", message, None, help_text))
+            continue
+        replaced = Constant(value.value, type=default.type, span=default.span)
+        scope.override(name, replaced)
+    return is_good
+
+
+def _unknown(name: str, params: list[str]) -> Diagnostic:
+    listed = f"the model's parameters are {', '.join(params)}"
+    help_text = f"{did_you_mean(name, params) or ''} {listed}".strip()
+    if not params:
+        help_text = "the model has no parameters"
+    return Diagnostic("E601", f"unknown parameter `{name}`", None, help_text)
+
+
+def _value(name: str, given: Override) -> Constant | None:
+    if isinstance(given, str):
+        return _parsed(name, given)
+    span = Span(0, 0)
+    if isinstance(given, bool):
+        return Constant(float(given), type=BOOL, span=span)
+    number = float(given)
+    is_finite = number - number == 0
+    is_whole = is_finite and number.is_integer()
+    return Constant(number, type=INT if is_whole else REAL, span=span) if is_finite else None
+
+
+def _parsed(name: str, text: str) -> Constant | None:
+    """Read a value written in the language; it may use numbers, functions and constants only."""
+    try:
+        expression = parse_expression(Source(text, f"--set {name}"))
+    except ModelError:
+        return None
+    term: Term | None = Scope().infer(expression, FIXED)
+    term = fold(term) if term is not None else None
+    if not isinstance(term, Constant) or term.value - term.value != 0:
+        return None
+    return term
+
+
+def _type_word(scope: Scope, name: str) -> str:
+    definition: Definition = scope.definitions[name]
+    term = scope.definition_term(name) if definition else None
+    kind: Type | None = term.type if term else None
+    return {"int": "integer", "real": "real", "bool": "true or false"}[kind.kind] if kind else "?"

@@ -1,0 +1,67 @@
+"""Mistakes that show only in states: collected as arrays, told with a witness state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mdpdsl.diagnostics import Diagnostic, Span, Witness
+from mdpdsl.graph.space import ActionSpace, BoolArray, FloatArray, IntArray, Product
+
+
+@dataclass(frozen=True, eq=False)
+class _Occurrence:
+    codes: IntArray  # [n]  states in which it happens
+    values: FloatArray  # [n]  what the message tells of each
+    message: Callable[[float], str]
+    action: int | None
+    help: str | None
+
+
+@dataclass(eq=False)
+class Problems:
+    """What went wrong where, by code and place in the file."""
+
+    states: Product
+    actions: ActionSpace
+    _found: dict[tuple[str, Span], list[_Occurrence]] = field(default_factory=dict)
+
+    def add(
+        self,
+        code: str,
+        span: Span,
+        message: str | Callable[[float], str],
+        codes: IntArray,
+        *,
+        values: FloatArray | None = None,
+        action: int | None = None,
+        help_text: str | None = None,
+    ) -> None:
+        """Note a mistake in some states."""
+        say = (lambda _value: message) if isinstance(message, str) else message
+        told = np.zeros(len(codes)) if values is None else values
+        occurrence = _Occurrence(codes, told, say, action, help_text)
+        self._found.setdefault((code, span), []).append(occurrence)
+
+    def diagnostics(self, is_state: Callable[[IntArray], BoolArray]) -> list[Diagnostic]:
+        """Turn what happened in states of the model into diagnostics, one per place."""
+        told = []
+        for (code, span), occurrences in self._found.items():
+            kept = [(o, is_state(o.codes)) for o in occurrences]
+            codes = np.unique(np.concatenate([o.codes[mask] for o, mask in kept]))
+            if len(codes) == 0:
+                continue
+            for occurrence, mask in kept:
+                place = np.flatnonzero(mask & (occurrence.codes == codes[0]))
+                if len(place) == 0:
+                    continue
+                value = float(occurrence.values[place[0]])
+                action = occurrence.action
+                label = self.actions.labels[action] if action is not None else None
+                witness = Witness(self.states.native(int(codes[0])), label, len(codes) - 1)
+                message = occurrence.message(value)
+                told.append(Diagnostic(code, message, span, occurrence.help, witness))
+                break
+        return told

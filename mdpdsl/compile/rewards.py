@@ -1,0 +1,105 @@
+"""Rewards and labels: expressions over states, pairs and next states."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdpdsl.compile.checked import CheckedModel, Reward
+from mdpdsl.compile.expressions import Frame, evaluate
+from mdpdsl.compile.merge import Transitions
+from mdpdsl.compile.outcome import report_faults
+from mdpdsl.compile.problems import Problems
+from mdpdsl.compile.terms import Term, reads
+from mdpdsl.compile.transitions import action_values, state_values
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+
+
+class RewardKernel:
+    """Computes the rewards of batches of pairs; the rewards of all lines that apply add up."""
+
+    def __init__(self, model: CheckedModel, problems: Problems) -> None:
+        self.model = model
+        self.problems = problems
+        self._action_values = action_values(model)
+        self.depends_on_next = any(_reads_next(reward) for reward in model.rewards)
+
+    def pair_rewards(self, codes: IntArray, found: Transitions) -> FloatArray:
+        """Return the reward of each pair that does not depend on the next state."""
+        rewards = [reward for reward in self.model.rewards if not _reads_next(reward)]
+        return self._rewards(rewards, codes[found.pair_rows], found.pair_actions, None)
+
+    def branch_rewards(self, codes: IntArray, found: Transitions) -> FloatArray:
+        """Return the reward of each branch that depends on the next state."""
+        rewards = [reward for reward in self.model.rewards if _reads_next(reward)]
+        pair = np.repeat(np.arange(len(found.pair_rows)), np.diff(found.starts))
+        starts = codes[found.pair_rows[pair]]
+        return self._rewards(rewards, starts, found.pair_actions[pair], found.targets)
+
+    def _rewards(
+        self,
+        rewards: list[Reward],
+        codes: IntArray,
+        actions: IntArray,
+        targets: IntArray | None,
+    ) -> FloatArray:
+        total = np.zeros(len(codes))
+        if not rewards:
+            return total
+        for action in np.unique(actions).tolist():
+            rows = np.flatnonzero(actions == action)
+            values = state_values(self.model, codes[rows])
+            if targets is not None:
+                values |= state_values(self.model, targets[rows], "next")
+            frame = Frame(len(rows), values | self._action_values[action])
+            for reward in rewards:
+                if action in reward.actions:
+                    total[rows] += self._reward(reward, frame, codes[rows], action)
+        return total
+
+    def _reward(self, reward: Reward, frame: Frame, codes: IntArray, action: int) -> FloatArray:
+        applies: BoolArray = np.ones(frame.size, np.bool_)
+        if reward.guard is not None:
+            result = evaluate(reward.guard, frame)
+            report_faults(self.problems, result, frame, codes, action)
+            applies = frame.full(result.values).astype(np.bool_)
+        rows = np.flatnonzero(applies)
+        total = np.zeros(frame.size)
+        if len(rows) == 0:
+            return total
+        part = frame.take(rows, len(rows))
+        result = evaluate(reward.value, part)
+        report_faults(self.problems, result, part, codes[rows], action)
+        values = part.full(result.values).astype(np.float64)
+        bad = ~np.isfinite(values)
+        if bad.any() and not result.faults:
+            self.problems.add(
+                "E507",
+                reward.value.span,
+                "the reward is not a finite number",
+                codes[rows[bad]],
+                action=action,
+            )
+        total[rows] = np.where(bad, 0.0, values)
+        return total
+
+
+def label_states(
+    model: CheckedModel, problems: Problems, codes: IntArray, batch: int
+) -> dict[str, BoolArray]:
+    """Return, for each label, the states that carry it."""
+    labels = {name: np.zeros(len(codes), np.bool_) for name in model.labels}
+    if not labels:
+        return labels
+    for begin in range(0, len(codes), batch):
+        part = codes[begin : begin + batch]
+        frame = Frame(len(part), state_values(model, part))
+        for name, guard in model.labels.items():
+            result = evaluate(guard, frame)
+            report_faults(problems, result, frame, part, None)
+            labels[name][begin : begin + batch] = result.values
+    return labels
+
+
+def _reads_next(reward: Reward) -> bool:
+    terms: list[Term] = [reward.value] + ([reward.guard] if reward.guard is not None else [])
+    return any(kind == "next" for term in terms for kind, _ in reads(term))

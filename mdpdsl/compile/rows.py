@@ -1,0 +1,97 @@
+"""Batches of rows on their way into the arrays of one graph."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.merge import Transitions
+from mdpdsl.compile.problems import Problems
+from mdpdsl.compile.rewards import RewardKernel
+from mdpdsl.graph.space import IntArray, StateSpace
+
+T = TypeVar("T", np.int32, np.int64, np.float64)
+
+
+class GrowingArray(Generic[T]):
+    """An array that parts are appended to.
+
+    Memory that is reserved and not yet written to costs nothing, so reserving too much is cheap.
+    """
+
+    def __init__(self, dtype: type[T]) -> None:
+        self._values: npt.NDArray[T] = np.empty(1024, dtype)
+        self.size = 0
+
+    def append(self, part: npt.NDArray[np.generic]) -> None:
+        """Add numbers at the end."""
+        end = self.size + len(part)
+        if end > len(self._values):
+            self.reserve(max(end, 2 * len(self._values)))
+        self._values[self.size : end] = part
+        self.size = end
+
+    def reserve(self, capacity: int) -> None:
+        """Make room for so many numbers in all."""
+        if capacity > len(self._values):
+            larger = np.empty(capacity, self._values.dtype)
+            larger[: self.size] = self._values[: self.size]
+            self._values = larger
+
+    def array(self) -> npt.NDArray[T]:
+        """Return the numbers; nothing may be appended afterwards."""
+        return self._values[: self.size]
+
+
+class RowBuffer:
+    """The rows of a graph as they come, batch by batch."""
+
+    def __init__(self, model: CheckedModel, problems: Problems) -> None:
+        self._rewards = RewardKernel(model, problems)
+        self._model = model
+        self.has_branch_rewards = self._rewards.depends_on_next
+        self.pair_starts = GrowingArray(np.int64)
+        self.pair_actions = GrowingArray(np.int32)
+        self.successor_starts = GrowingArray(np.int64)
+        self.successors = GrowingArray(np.int32)
+        self.probabilities = GrowingArray(np.float64)
+        self.rewards = GrowingArray(np.float64)
+        self.branch_rewards = GrowingArray(np.float64)
+        for starts in (self.pair_starts, self.successor_starts):
+            starts.append(np.zeros(1, np.int64))
+
+    def reserve(self, n_done: int, n_states: int) -> None:
+        """Make room for all states, going by those that are done."""
+        share = n_states / n_done * 1.02
+        for array in (
+            self.pair_actions,
+            self.successor_starts,
+            self.successors,
+            self.probabilities,
+            self.rewards,
+            self.branch_rewards,
+        ):
+            array.reserve(int(array.size * share))
+        self.pair_starts.reserve(n_states + 1)
+
+    def add(self, codes: IntArray, found: Transitions, states: StateSpace) -> None:
+        """Append the rows of a batch of states."""
+        counts = np.bincount(found.pair_rows, minlength=len(codes))
+        self.pair_starts.append(np.cumsum(counts) + self.pair_actions.size)
+        self.pair_actions.append(found.pair_actions)
+        self.successor_starts.append(found.starts[1:] + self.successors.size)
+        is_whole = states.n_states == states.product.size
+        self.successors.append(found.targets if is_whole else states.indices(found.targets))
+        self.probabilities.append(found.probabilities)
+        if not self._model.rewards:
+            return
+        rewards = self._rewards.pair_rewards(codes, found)
+        if self.has_branch_rewards:
+            per_branch = self._rewards.branch_rewards(codes, found)
+            expected = np.add.reduceat(per_branch * found.probabilities, found.starts[:-1])
+            self.branch_rewards.append(per_branch + np.repeat(rewards, np.diff(found.starts)))
+            rewards = rewards + expected
+        self.rewards.append(rewards)

@@ -1,0 +1,120 @@
+"""Tables: the rows of a transition matrix, read as rules of a single enumerated variable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mdpdsl.compile.checked import Branch, Rule
+from mdpdsl.compile.terms import BOOL, REAL, Apply, Constant, Read, Term, Type
+from mdpdsl.compile.typecheck import GUARD, Scope
+from mdpdsl.diagnostics import Span
+from mdpdsl.graph.space import Variable
+from mdpdsl.syntax import ast
+
+
+@dataclass
+class _Row:
+    label: ast.Name
+    cells: list[ast.Expr] = field(default_factory=list)
+
+    @property
+    def span(self) -> Span:
+        return self.label.span.to(self.cells[-1].span if self.cells else self.label.span)
+
+
+def table_rules(
+    scope: Scope,
+    table: ast.Table,
+    actions: frozenset[int] | None,
+    variables: Mapping[str, Variable],
+) -> list[Rule] | None:
+    """Turn a table into one rule per row; None if it is mistaken."""
+    if len(variables) != 1 or next(iter(variables.values())).kind != "enum":
+        if variables:
+            scope.report(
+                "E405",
+                "a table needs a model with one enumerated state variable",
+                table.span,
+                "write `on … when … -> …` lines instead",
+            )
+        return None
+    ((name, variable),) = variables.items()
+    split = _split(scope, table, variable)
+    if split is None or actions is None:
+        return None
+    columns, rows = split
+    kind = Type("enum", frozenset(variable.members))
+    rules = []
+    for row in rows:
+        terms = [scope.term(cell, GUARD, REAL) for cell in row.cells]
+        probabilities = [term for term in terms if term is not None]
+        if len(probabilities) < len(terms):
+            return None
+        read = Read("state", name, type=kind, span=row.label.span)
+        here = _member(scope, row.label.name, row.label.span)
+        guard = Apply("==", (read, here), type=BOOL, span=row.label.span)
+        branches = tuple(
+            Branch(probability, {name: _member(scope, column, probability.span)}, probability.span)
+            for column, probability in zip(columns, probabilities, strict=True)
+        )
+        span = row.cells[0].span.to(row.cells[-1].span)
+        rules.append(Rule(actions, guard, False, branches, row.span, span))
+    return rules
+
+
+def _member(scope: Scope, member: str, span: Span) -> Term:
+    kind = Type("enum", frozenset({member}))
+    return Constant(float(scope.symbol(member)), type=kind, span=span)
+
+
+def _split(
+    scope: Scope, table: ast.Table, variable: Variable
+) -> tuple[list[str], list[_Row]] | None:
+    """Cut the cells into a header and rows: a row starts with a member's name."""
+    members = variable.members
+    header: list[str] = []
+    rows: list[_Row] = []
+    for cell in table.cells:
+        if isinstance(cell, ast.Name) and cell.name in members:
+            if not rows and cell.name not in header:
+                header.append(cell.name)
+            else:
+                rows.append(_Row(cell))
+        elif rows:
+            rows[-1].cells.append(cell)
+        else:
+            scope.report(
+                "E405",
+                f"`{_text(cell)}` is not a state of `{variable.name}`",
+                cell.span,
+                f"the header names the next states: {' '.join(members)}",
+            )
+            return None
+    missing = [member for member in members if member not in header]
+    if missing:
+        scope.report(
+            "E405",
+            f"the header leaves out {', '.join(missing)}",
+            table.cells[0].span,
+            f"the header names the next states: {' '.join(members)}",
+        )
+        return None
+    is_good = True
+    for position, row in enumerate(rows):
+        if len(row.cells) != len(header):
+            message = (
+                f"the row of `{row.label.name}` has {len(row.cells)} numbers, not {len(header)}"
+            )
+            scope.report("E405", message, row.span, "one probability for each next state")
+            is_good = False
+        if row.label.name in [other.label.name for other in rows[:position]]:
+            scope.report("E405", f"the row of `{row.label.name}` stands twice", row.span)
+            is_good = False
+    return (header, rows) if is_good and rows else None
+
+
+def _text(cell: ast.Expr) -> str:
+    if isinstance(cell, ast.Name):
+        return cell.name
+    return cell.text if isinstance(cell, ast.Number) else "(…)"

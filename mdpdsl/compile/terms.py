@@ -1,0 +1,120 @@
+"""Typed expressions: names resolved, constants folded in, every node with its type and place.
+
+Values are numbers throughout: integers are whole floats (exact to 2^53), an enumeration's member
+is the number of its symbol, and only truth values are booleans.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mdpdsl.diagnostics import Span
+
+
+@dataclass(frozen=True)
+class Type:
+    """`bool`, `int`, `real`, or `enum` with the members a value may have."""
+
+    kind: str
+    members: frozenset[str] = frozenset()
+
+    @property
+    def is_number(self) -> bool:
+        """Whether arithmetic applies."""
+        return self.kind in ("int", "real")
+
+    def __str__(self) -> str:
+        if self.kind == "enum":
+            return f"one of {{{', '.join(sorted(self.members))}}}"
+        return {"bool": "a truth value", "int": "an integer", "real": "a real number"}[self.kind]
+
+
+BOOL = Type("bool")
+INT = Type("int")
+REAL = Type("real")
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A typed expression."""
+
+    type: Type = field(kw_only=True)
+    span: Span = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Term):
+    """A number known before anything runs."""
+
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Read(Term):
+    """The value of a variable: `kind` is state, action, noise, next or column."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Apply(Term):
+    """A function or operator of the language applied to terms."""
+
+    function: str
+    arguments: tuple[Term, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Logic(Term):
+    """`and` or `or`, left to right: a later operand is looked at only where it matters."""
+
+    operator: str
+    operands: tuple[Term, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Choose(Term):
+    """The value of the first case whose condition holds."""
+
+    cases: tuple[tuple[Term, Term], ...]
+    otherwise: Term
+
+
+@dataclass(frozen=True, eq=False)
+class Named(Term):
+    """A use of a `let`; the definition is one shared object, so it is evaluated once."""
+
+    name: str
+    definition: Term
+
+
+def parts(term: Term) -> tuple[Term, ...]:
+    """Return the terms directly inside a term."""
+    match term:
+        case Apply():
+            return term.arguments
+        case Logic():
+            return term.operands
+        case Choose():
+            return (*(part for case in term.cases for part in case), term.otherwise)
+        case Named():
+            return (term.definition,)
+        case _:
+            return ()
+
+
+def reads(term: Term) -> frozenset[tuple[str, str]]:
+    """Return every (kind, name) that a term reads, through lets."""
+    found: set[tuple[str, str]] = set()
+    seen: set[int] = set()
+    pending = [term]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, Read):
+            found.add((current.kind, current.name))
+        for part in parts(current):
+            if id(part) not in seen:
+                seen.add(id(part))
+                pending.append(part)
+    return frozenset(found)

@@ -1,0 +1,305 @@
+"""The transitions of any set of states, computed for all of them at once.
+
+States come as product codes, whole arrays of them; nothing here is per state. Mistakes that show
+in a state are noted and the computation goes on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from mdpdsl.compile.checked import Branch, CheckedModel, Discretization, Rule
+from mdpdsl.compile.expressions import Array, Frame, evaluate
+from mdpdsl.compile.limits import check_memory
+from mdpdsl.compile.merge import ROUNDING, MergedRows, Transitions, join_rows, merge_rows
+from mdpdsl.compile.noise import OutcomePlan, plan_outcome
+from mdpdsl.compile.outcome import Moves, OutcomeKernel, Start, report_faults
+from mdpdsl.compile.problems import Problems
+from mdpdsl.compile.terms import Term
+from mdpdsl.diagnostics import Span
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+
+#: How far a sum of probabilities may be from 1, and a probability from [0, 1].
+PROBABILITY_TOLERANCE = 1e-9
+
+
+class TransitionKernel:
+    """Computes transitions of one model."""
+
+    def __init__(
+        self, model: CheckedModel, problems: Problems, initial: tuple[IntArray, FloatArray]
+    ) -> None:
+        self.model = model
+        self.problems = problems
+        self.initial = initial
+        self.outcomes = OutcomeKernel(model, problems)
+        self._points = cell_points(model)
+        variables = {v.name: v for v in model.states.variables}
+        self._rules = [_rules_of(model, action) for action in range(model.actions.size)]
+        self._plans: dict[int, OutcomePlan] = {}
+        for rules in self._rules:
+            for rule in rules:
+                for branch in rule.branches:
+                    if id(branch) not in self._plans:
+                        terms = {**model.equations, **branch.updates}
+                        self._plans[id(branch)] = plan_outcome(terms, variables, model.noises)
+        self._action_values = action_values(model)
+
+    def renew_problems(self) -> Problems:
+        """Forget the problems noted so far, and return where new ones will be noted."""
+        self.problems = Problems(self.problems.states, self.problems.actions)
+        self.outcomes.problems = self.problems
+        return self.problems
+
+    @property
+    def n_points(self) -> int:
+        """How many points a cell is evaluated at."""
+        return len(self._points)
+
+    @property
+    def plans(self) -> list[OutcomePlan]:
+        """How the outcomes integrate their noise."""
+        return list(self._plans.values())
+
+    @property
+    def n_nodes(self) -> int:
+        """How many points and discrete noise values an outcome is evaluated at, at the most."""
+        discrete = [
+            math.prod(noise.spread.n_values for noise in plan.discrete) for plan in self.plans
+        ]
+        return len(self._points) * max(discrete, default=1)
+
+    def frame(self, codes: IntArray) -> Frame:
+        """Return the values of all variables in some states, at the centres of real cells."""
+        return Frame(len(codes), state_values(self.model, codes))
+
+    def holds(self, guard: Term, frame: Frame, codes: IntArray, action: int | None) -> BoolArray:
+        """Evaluate a condition; report its faults."""
+        result = evaluate(guard, frame)
+        report_faults(self.problems, result, frame, codes, action)
+        return frame.full(result.values).astype(np.bool_, copy=False)
+
+    def transitions(self, codes: IntArray) -> Transitions:
+        """Return the transitions of a batch of states."""
+        parts: list[MergedRows] = []
+        frame = self.frame(codes)
+        restarts = np.zeros(len(codes), np.bool_)
+        for guard in self.model.restarts:
+            restarts |= self.holds(guard, frame, codes, None)
+        moving = np.flatnonzero(~restarts)
+        if len(moving) < len(codes):
+            parts += self._restarting(np.flatnonzero(restarts))
+            frame = frame.take(moving, len(moving))
+        for action in range(self.model.actions.size):
+            parts += self._merged(codes[moving], moving, frame, action)
+        return join_rows(parts, len(codes), self.model.actions.size)
+
+    def _restarting(self, rows: IntArray) -> Iterator[MergedRows]:
+        targets, probabilities = self.initial
+        counts = np.full(len(rows), len(targets))
+        check_memory(self.model, len(rows) * len(targets) * self.model.actions.size)
+        for action in range(self.model.actions.size):
+            yield MergedRows(
+                action, rows, counts, np.tile(targets, len(rows)), np.tile(probabilities, len(rows))
+            )
+
+    def _merged(
+        self, codes: IntArray, rows: IntArray, frame: Frame, action: int
+    ) -> Iterator[MergedRows]:
+        """Return the branches of one action from states that do not restart."""
+        if len(codes) == 0:
+            return
+        frame = frame.extended(self._action_values[action])
+        claimed: BoolArray | None = None
+        for rule in self._rules[action]:
+            if rule.is_otherwise:
+                here = np.ones(len(codes), np.bool_) if claimed is None else ~claimed
+            elif rule.guard is None:
+                here = np.ones(len(codes), np.bool_)
+            else:
+                here = self.holds(rule.guard, frame, codes, action)
+            if claimed is not None and not rule.is_otherwise and (here & claimed).any():
+                label = self.problems.actions.labels[action]
+                self.problems.add(
+                    "E503",
+                    rule.span,
+                    f"the guards of {label} overlap",
+                    codes[here & claimed],
+                    action=action,
+                    help_text="an earlier line of the action applies as well",
+                )
+                here = here & ~claimed
+            claimed = here if claimed is None else claimed | here
+            if here.all():
+                moves = list(self._rule_moves(rule, codes, rows, frame, action))
+            elif here.any():
+                chosen = np.flatnonzero(here)
+                part = frame.take(chosen, len(chosen))
+                moves = list(self._rule_moves(rule, codes[chosen], rows[chosen], part, action))
+            else:
+                continue
+            merged = merge_rows(action, moves, self.model.states.size)
+            if merged is not None:
+                yield merged
+
+    def _rule_moves(
+        self, rule: Rule, codes: IntArray, rows: IntArray, frame: Frame, action: int
+    ) -> Iterator[Moves]:
+        n, k = len(codes), len(self._points)
+        if k > 1 or self._points.shape[1]:
+            frame = self._at_points(codes, frame)
+        if len(rule.branches) == 1 and rule.branches[0].probability is None:
+            start = Start(codes, rows, frame, np.full((n, k), 1 / k))
+            yield from self.outcomes.moves(self._plan(rule.branches[0]), start, action)
+            return
+        probabilities = self._probabilities(rule, codes, frame, action)
+        for branch, probability in zip(rule.branches, probabilities, strict=True):
+            weights = np.broadcast_to(probability, (n * k,)).reshape(n, k) / k
+            possible = weights.any(axis=1)
+            if possible.all():
+                start = Start(codes, rows, frame, weights)
+            elif possible.any():
+                chosen = np.flatnonzero(possible)
+                nodes = (chosen[:, None] * k + np.arange(k)).ravel()
+                part = frame.take(nodes, len(nodes))
+                start = Start(codes[chosen], rows[chosen], part, weights[chosen])
+            else:
+                continue
+            yield from self.outcomes.moves(self._plan(branch), start, action)
+
+    def _plan(self, branch: Branch) -> OutcomePlan:
+        return self._plans[id(branch)]
+
+    def _at_points(self, codes: IntArray, frame: Frame) -> Frame:
+        """Return a frame with the points of each state's cell instead of its centre."""
+        k = len(self._points)
+        size = len(codes) * k
+        values = frame.take(np.repeat(np.arange(len(codes)), k), size).values
+        moved: dict[tuple[str, str], Array] = {}
+        axis = 0
+        for position, variable in enumerate(self.model.states.variables):
+            if variable.edges is None:
+                continue
+            cells = self.model.states.cells(codes, position)
+            low, high = variable.edges[cells], variable.edges[cells + 1]
+            offsets = self._points[:, axis]
+            points = low[:, None] + (high - low)[:, None] * offsets
+            moved["state", variable.name] = points.ravel()
+            axis += 1
+        return Frame(size, {**values, **moved})
+
+    def _probabilities(
+        self, rule: Rule, codes: IntArray, frame: Frame, action: int
+    ) -> list[FloatArray]:
+        """Evaluate the branch probabilities of a rule; report what is no distribution."""
+        found: list[FloatArray] = []
+        frame.size // len(codes)
+        total: FloatArray = np.zeros(())
+        is_sound = np.ones(frame.size, np.bool_)
+        for branch in rule.branches:
+            assert branch.probability is not None
+            result = evaluate(branch.probability, frame)
+            report_faults(self.problems, result, frame, codes, action)
+            values = np.asarray(result.values, dtype=np.float64)
+            wrong = (values < -PROBABILITY_TOLERANCE) | (values > 1 + PROBABILITY_TOLERANCE)
+            wrong |= ~np.isfinite(values)
+            if wrong.any():
+                wrong = np.broadcast_to(wrong, (frame.size,))
+                is_sound &= ~wrong
+                if not result.faults:
+                    self._report_values(
+                        "E502", branch.probability.span, _outside_unit, wrong, values, codes, action
+                    )
+                values = np.where(wrong, 0.0, values)
+            values = np.clip(values, 0.0, 1.0)
+            total = total + values
+            found.append(values)
+        off = (np.abs(total - 1) > PROBABILITY_TOLERANCE) & is_sound
+        if off.any():
+            off = np.broadcast_to(off, (frame.size,))
+            self._report_values(
+                "E501", rule.branches_span, _sum_is_not_one, off, total, codes, action
+            )
+        safe = np.where((total > 0) & (np.abs(total - 1) > ROUNDING), total, 1.0)
+        return [values / safe for values in found]
+
+    def _report_values(
+        self,
+        code: str,
+        span: Span,
+        say: object,
+        rows: BoolArray,
+        values: FloatArray,
+        codes: IntArray,
+        action: int,
+    ) -> None:
+        places = np.flatnonzero(rows)
+        told = np.broadcast_to(values, rows.shape)[places]
+        states = codes[places // (len(rows) // len(codes))]
+        assert callable(say)
+        self.problems.add(code, span, say, states, values=told, action=action)
+
+
+def cell_points(model: CheckedModel) -> FloatArray:
+    """Return the points of a cell as offsets in the unit cube, [k, n_real_variables]."""
+    n_axes = sum(variable.kind == "real" for variable in model.states.variables)
+    plan: Discretization = model.discretization
+    if n_axes == 0 or plan.method == "center":
+        return np.full((1, n_axes), 0.5)
+    if plan.method == "sample":
+        return np.random.default_rng(plan.seed).random((plan.number, n_axes))
+    middles = (np.arange(plan.number) + 0.5) / plan.number
+    grid = np.meshgrid(*[middles] * n_axes, indexing="ij")
+    return np.stack([axis.ravel() for axis in grid], axis=1)
+
+
+def state_values(
+    model: CheckedModel, codes: IntArray, kind: str = "state"
+) -> dict[tuple[str, str], Array]:
+    """Return the values of all variables in some states, as expressions read them."""
+    values: dict[tuple[str, str], Array] = {}
+    for position, variable in enumerate(model.states.variables):
+        cells = model.states.cells(codes, position)
+        if variable.kind == "enum":
+            symbols = np.array([model.symbols[m] for m in variable.members], np.float64)
+            values[kind, variable.name] = symbols[cells]
+        elif variable.kind == "bool":
+            values[kind, variable.name] = cells != 0
+        else:
+            values[kind, variable.name] = variable.values(cells)
+    return values
+
+
+def action_values(model: CheckedModel) -> list[dict[tuple[str, str], Array]]:
+    """Return, for each action, the values of its factors as expressions read them."""
+    found = []
+    for action in range(model.actions.size):
+        values: dict[tuple[str, str], Array] = {}
+        for position, factor in enumerate(model.actions.variables):
+            cell = int(model.actions.cells(np.array([action]), position)[0])
+            value = np.asarray(factor.values(np.array([cell]))[0])
+            if factor.kind == "enum":
+                value = np.asarray(float(model.symbols[factor.members[cell]]))
+            values["action", factor.name] = value != 0 if factor.kind == "bool" else value
+        found.append(values)
+    return found
+
+
+def _rules_of(model: CheckedModel, action: int) -> list[Rule]:
+    """Return the lines of an action; without any, equations alone move it."""
+    rules = [rule for rule in model.rules if action in rule.actions]
+    if rules or action in model.broken_actions:
+        return rules
+    nothing = Branch(None, {}, model.span)
+    return [Rule(frozenset({action}), None, False, (nothing,), model.span, model.span)]
+
+
+def _outside_unit(value: float) -> str:
+    return f"the probability {value:.6g} is outside [0, 1]"
+
+
+def _sum_is_not_one(value: float) -> str:
+    return f"branch probabilities sum to {value:.10g}, not 1"

@@ -1,0 +1,456 @@
+"""Names and types: from a syntax expression to a typed term, or to diagnostics.
+
+A part that cannot be typed becomes None and says nothing more, so that one mistake is told once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mdpdsl.compile.expressions import FUNCTIONS, fold
+from mdpdsl.compile.terms import (
+    BOOL,
+    INT,
+    REAL,
+    Apply,
+    Choose,
+    Constant,
+    Logic,
+    Named,
+    Read,
+    Term,
+    Type,
+    reads,
+)
+from mdpdsl.diagnostics import Diagnostic, Span, did_you_mean
+from mdpdsl.syntax import ast
+from mdpdsl.syntax.words import KEYWORDS
+
+CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf}
+
+#: Every function a model may call, with the number of its arguments (None: one or more).
+ARITY: dict[str, int | None] = {
+    name: {"min": None, "max": None, "atan2": 2, "mod": 2, "clip": 3, "wrap": 3}.get(name, 1)
+    for name in FUNCTIONS
+    if name.isidentifier() and name not in ("not", "negative")
+}
+
+#: Functions whose value is whole when all their arguments are.
+_KEEPS_WHOLE = {"abs", "sign", "min", "max", "clip", "wrap", "mod"}
+_ALWAYS_WHOLE = {"floor", "ceil", "round"}
+
+RESERVED = KEYWORDS | CONSTANTS.keys() | ARITY.keys()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an expression stands, and what it may read there: kinds of `Read`."""
+
+    name: str
+    kinds: frozenset[str]
+
+
+FIXED = Place("a value fixed before the model runs", frozenset())
+STATE_GUARD = Place("a condition on states", frozenset({"state"}))
+GUARD = Place("a guard or a probability", frozenset({"state", "action"}))
+REWARD = Place("a reward", frozenset({"state", "action", "next"}))
+UPDATE = Place("an update", frozenset({"state", "action", "noise", "next"}))
+COLUMN = Place("a column of the log", frozenset({"column"}))
+
+_KIND_WORDS = {
+    "state": "the state variable",
+    "action": "the action",
+    "noise": "the noise",
+    "next": "the next value of",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """What a name stands for: a term, or a `let` or `param` to be typed when first used."""
+
+    kind: str  # param, let, state, action, noise, member
+    span: Span
+    term: Term | None = None
+    syntax: ast.Expr | None = None
+
+
+@dataclass(eq=False)
+class Scope:
+    """All names of a model, and what is wrong with the uses of them."""
+
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    symbols: dict[str, int] = field(default_factory=dict)
+    lost_names: frozenset[str] = frozenset()
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    _typed: dict[str, Term | None] = field(default_factory=dict)
+    _open: list[str] = field(default_factory=list)
+
+    def report(self, code: str, message: str, span: Span, help_text: str | None = None) -> None:
+        """Add a diagnostic."""
+        self.diagnostics.append(Diagnostic(code, message, span, help_text))
+
+    def declare(self, name: ast.Ident, definition: Definition) -> bool:
+        """Enter a name; report it if it is taken or reserved."""
+        text = name.text
+        if text in RESERVED:
+            what = "constant" if text in CONSTANTS else "word" if text in KEYWORDS else "function"
+            self.report(
+                "E203", f"`{text}` is a {what} of the language", name.span, "use another name"
+            )
+            return False
+        if text in self.definitions:
+            other = self.definitions[text]
+            if other.kind == definition.kind == "member":
+                return True
+            self.report(
+                "E202",
+                f"`{text}` is declared twice: it is a {other.kind} already",
+                name.span,
+                "use another name, or remove one of the two",
+            )
+            return False
+        self.definitions[text] = definition
+        return True
+
+    def override(self, name: str, value: Constant) -> None:
+        """Put a given value in the place of a parameter's own; what was typed is typed anew."""
+        self.definitions[name] = Definition("param", self.definitions[name].span, value)
+        self._typed.clear()
+
+    def symbol(self, member: str) -> int:
+        """Return the number of an enumeration's member."""
+        return self.symbols.setdefault(member, len(self.symbols))
+
+    def term(self, expression: ast.Expr, place: Place, wanted: Type | None = None) -> Term | None:
+        """Type an expression for a place; with `wanted`, report any other type."""
+        typed = self.infer(expression, place)
+        if typed is None or wanted is None:
+            return typed
+        if accepts(wanted, typed.type):
+            return typed
+        self.report(
+            "E301",
+            f"{wanted} is needed here, and this is {typed.type}",
+            expression.span,
+            conversion_hint(wanted, typed.type),
+        )
+        return None
+
+    def infer(self, expression: ast.Expr, place: Place) -> Term | None:
+        """Type an expression, whatever its type."""
+        match expression:
+            case ast.Number():
+                kind = INT if expression.is_whole else REAL
+                return Constant(expression.value, type=kind, span=expression.span)
+            case ast.Boolean():
+                return Constant(float(expression.value), type=BOOL, span=expression.span)
+            case ast.Text():
+                return self._text(expression, place)
+            case ast.Name():
+                return self._name(expression, place)
+            case ast.Primed():
+                return self._primed(expression, place)
+            case ast.Unary():
+                return self._unary(expression, place)
+            case ast.Binary():
+                return self._binary(expression, place)
+            case ast.Comparison():
+                return self._comparison(expression, place)
+            case ast.Logical():
+                operands = self._all(expression.operands, place, BOOL)
+                if operands is None:
+                    return None
+                return Logic(expression.operator, operands, type=BOOL, span=expression.span)
+            case ast.Conditional():
+                return self._conditional(expression, place)
+            case ast.Call():
+                return self._call(expression, place)
+        raise AssertionError(expression)
+
+    # Names
+
+    def _text(self, expression: ast.Text, place: Place) -> Term | None:
+        if "column" in place.kinds:
+            return Read("column", expression.value, type=REAL, span=expression.span)
+        self.report(
+            "E301",
+            "a text has no value here",
+            expression.span,
+            "texts are for titles, settings and columns of a log",
+        )
+        return None
+
+    def _name(self, expression: ast.Name, place: Place) -> Term | None:
+        name = expression.name
+        if name in CONSTANTS:
+            return Constant(CONSTANTS[name], type=REAL, span=expression.span)
+        if name in self.definitions:
+            return self._defined(expression, place)
+        if "column" in place.kinds:
+            return Read("column", name, type=REAL, span=expression.span)
+        if name not in self.lost_names:
+            if name in ARITY:
+                help_text: str | None = f"`{name}` is a function: write `{name}(…)`"
+            else:
+                help_text = did_you_mean(name, [*self.definitions, *CONSTANTS])
+            self.report("E201", f"unknown name `{name}`", expression.span, help_text)
+        return None
+
+    def _defined(self, expression: ast.Name, place: Place) -> Term | None:
+        name = expression.name
+        definition = self.definitions[name]
+        if "column" in place.kinds and definition.kind not in ("param", "member"):
+            return Read("column", name, type=REAL, span=expression.span)
+        if definition.kind in ("param", "let"):
+            typed = self.definition_term(name)
+            if typed is None:
+                return None
+            if definition.kind == "param":
+                assert isinstance(typed, Constant)
+                return Constant(typed.value, type=typed.type, span=expression.span)
+            used = {kind for kind, _ in reads(typed)}
+            if not used <= place.kinds:
+                kind, read = sorted(r for r in reads(typed) if r[0] not in place.kinds)[0]
+                self._misplaced(
+                    expression.span,
+                    place,
+                    f"`{name}` reads {_KIND_WORDS[kind]} `{read}`, which",
+                    kind,
+                )
+                return None
+            return Named(name, typed, type=typed.type, span=expression.span)
+        term = definition.term
+        if term is None:  # a declaration that is itself mistaken
+            return None
+        if isinstance(term, Constant):
+            return Constant(term.value, type=term.type, span=expression.span)
+        assert isinstance(term, Read)
+        if term.kind not in place.kinds:
+            self._misplaced(expression.span, place, f"{_KIND_WORDS[term.kind]} `{name}`", term.kind)
+            return None
+        return Read(term.kind, term.name, type=term.type, span=expression.span)
+
+    def definition_term(self, name: str) -> Term | None:
+        """Type a `param` or `let` once; report a definition that needs itself."""
+        if name in self._typed:
+            return self._typed[name]
+        definition = self.definitions[name]
+        if definition.term is not None or definition.syntax is None:
+            self._typed[name] = definition.term
+            return definition.term
+        if name in self._open:
+            cycle = [*self._open[self._open.index(name) :], name]
+            self.report(
+                "E204",
+                f"`{name}` is defined by itself: {' -> '.join(cycle)}",
+                definition.syntax.span,
+                "break the circle",
+            )
+            return None
+        self._open.append(name)
+        place = FIXED if definition.kind == "param" else UPDATE
+        typed = self.infer(definition.syntax, place)
+        self._open.pop()
+        if typed is not None and definition.kind == "param":
+            typed = fold(typed)
+            if not isinstance(typed, Constant):
+                self.report(
+                    "E507",
+                    f"`{name}` has no value",
+                    definition.syntax.span,
+                    "it divides by zero or is not a number",
+                )
+                typed = None
+            elif not math.isfinite(typed.value):
+                self.report(
+                    "E402",
+                    f"`{name}` is not finite",
+                    definition.syntax.span,
+                    "give a finite number",
+                )
+                typed = None
+        self._typed[name] = typed
+        return typed
+
+    def _misplaced(self, span: Span, place: Place, what: str, kind: str) -> None:
+        hints = {
+            "noise": "noise may be read in updates and equations only",
+            "next": "a next value may be read in updates, equations and rewards only",
+            "action": "what depends on the action goes into an `on` line",
+            "state": "use numbers, params and lets that read no variable",
+        }
+        self.report("E205", f"{what} cannot be used in {place.name}", span, hints[kind])
+
+    def _primed(self, expression: ast.Primed, place: Place) -> Term | None:
+        name = expression.name
+        if "column" in place.kinds:
+            return Read("column", f"{name}'", type=REAL, span=expression.span)
+        definition = self.definitions.get(name)
+        if definition is None or definition.kind != "state":
+            if definition is None and name in self.lost_names:
+                return None
+            states = [n for n, d in self.definitions.items() if d.kind == "state"]
+            what = "unknown" if definition is None else f"a {definition.kind}"
+            self.report(
+                "E201",
+                f"`{name}'` is not the next value of a state variable: `{name}` is {what}",
+                expression.span,
+                did_you_mean(name, states),
+            )
+            return None
+        if definition.term is None:
+            return None
+        if "next" not in place.kinds:
+            self._misplaced(expression.span, place, f"the next value `{name}'`", "next")
+            return None
+        return Read("next", name, type=definition.term.type, span=expression.span)
+
+    # Operations
+
+    def _all(
+        self, expressions: Iterable[ast.Expr], place: Place, wanted: Type | None
+    ) -> tuple[Term, ...] | None:
+        """Type several expressions, reporting the mistakes in each."""
+        typed = [self.term(expression, place, wanted) for expression in expressions]
+        good = tuple(term for term in typed if term is not None)
+        return good if len(good) == len(typed) else None
+
+    def _unary(self, expression: ast.Unary, place: Place) -> Term | None:
+        wanted = BOOL if expression.operator == "not" else REAL
+        operand = self.term(expression.operand, place, wanted)
+        if operand is None or expression.operator == "+":
+            return operand
+        if expression.operator == "not":
+            return Apply("not", (operand,), type=BOOL, span=expression.span)
+        if isinstance(operand, Constant):
+            return Constant(-operand.value, type=operand.type, span=expression.span)
+        return Apply("negative", (operand,), type=operand.type, span=expression.span)
+
+    def _binary(self, expression: ast.Binary, place: Place) -> Term | None:
+        operands = self._all((expression.left, expression.right), place, REAL)
+        if operands is None:
+            return None
+        is_whole = all(term.type == INT for term in operands)
+        if expression.operator == "/":
+            is_whole = False
+        if expression.operator == "^":
+            exponent = operands[1]
+            is_whole &= isinstance(exponent, Constant) and exponent.value >= 0
+        kind = INT if is_whole else REAL
+        return Apply(expression.operator, operands, type=kind, span=expression.span)
+
+    def _comparison(self, expression: ast.Comparison, place: Place) -> Term | None:
+        operands = self._all(expression.operands, place, None)
+        if operands is None:
+            return None
+        links: list[Term] = []
+        for operator, left, right in zip(
+            expression.operators, operands, operands[1:], strict=False
+        ):
+            span = left.span.to(right.span)
+            if not self._comparable(operator, left, right, span):
+                return None
+            links.append(Apply(operator, (left, right), type=BOOL, span=span))
+        if len(links) == 1:
+            return links[0]
+        return Logic("and", tuple(links), type=BOOL, span=expression.span)
+
+    def _comparable(self, operator: str, left: Term, right: Term, span: Span) -> bool:
+        if left.type.is_number and right.type.is_number:
+            return True
+        if left.type.kind != right.type.kind:
+            self.report("E301", f"{left.type} cannot be compared with {right.type}", span)
+            return False
+        if operator not in ("==", "!="):
+            self.report(
+                "E301",
+                f"`{operator}` compares numbers, and this is {left.type}",
+                span,
+                "use `==` or `!=`",
+            )
+            return False
+        if left.type.kind == "enum" and not left.type.members & right.type.members:
+            self.report(
+                "E301",
+                f"{left.type} is never {right.type}",
+                span,
+                did_you_mean(sorted(right.type.members)[0], left.type.members),
+            )
+            return False
+        return True
+
+    def _conditional(self, expression: ast.Conditional, place: Place) -> Term | None:
+        conditions = self._all((case[0] for case in expression.cases), place, BOOL)
+        results = (*(case[1] for case in expression.cases), expression.otherwise)
+        values = self._all(results, place, None)
+        if conditions is None or values is None:
+            return None
+        kind = values[0].type
+        for value in values[1:]:
+            joined = join(kind, value.type)
+            if joined is None:
+                self.report(
+                    "E301",
+                    f"one case is {kind}, and this one is {value.type}",
+                    value.span,
+                    "all cases need the same type",
+                )
+                return None
+            kind = joined
+        cases = tuple(zip(conditions, values[:-1], strict=True))
+        return Choose(cases, values[-1], type=kind, span=expression.span)
+
+    def _call(self, expression: ast.Call, place: Place) -> Term | None:
+        name, span = expression.function.text, expression.function.span
+        if name not in ARITY:
+            help_text = did_you_mean(name, ARITY) or f"the functions are {', '.join(ARITY)}"
+            self.report("E206", f"unknown function `{name}`", span, help_text)
+            return None
+        arity, n_given = ARITY[name], len(expression.arguments)
+        if n_given != arity and not (arity is None and n_given > 0):
+            needs = "one or more arguments" if arity is None else _arguments(arity)
+            self.report("E206", f"`{name}` takes {needs}, not {n_given}", expression.span)
+            return None
+        arguments = self._all(expression.arguments, place, REAL)
+        if arguments is None:
+            return None
+        is_whole = name in _KEEPS_WHOLE and all(term.type == INT for term in arguments)
+        kind = INT if is_whole or name in _ALWAYS_WHOLE else REAL
+        return Apply(name, arguments, type=kind, span=expression.span)
+
+
+def accepts(wanted: Type, given: Type) -> bool:
+    """Whether a value of one type may stand where another is wanted."""
+    if wanted.kind == "enum":
+        return given.kind == "enum" and bool(given.members & wanted.members)
+    return wanted == given or (wanted == REAL and given == INT)
+
+
+def join(one: Type, other: Type) -> Type | None:
+    """Return the type of a value that is of one or the other type."""
+    if one.is_number and other.is_number:
+        return INT if one == other == INT else REAL
+    if one.kind == other.kind:
+        return Type(one.kind, one.members | other.members)
+    return None
+
+
+def conversion_hint(wanted: Type, given: Type) -> str | None:
+    """Say how to turn a value of one type into another."""
+    if wanted == INT and given == REAL:
+        return "use `round`, `floor` or `ceil` to get an integer (`/` is real division)"
+    if wanted.is_number and given == BOOL:
+        return "write `if … then 1 else 0`"
+    if wanted == BOOL and given.is_number:
+        return "compare it with something, as in `x > 0`"
+    if wanted.kind == given.kind == "enum":
+        extra = sorted(given.members - wanted.members)
+        return f"`{extra[0]}` is not among {{{', '.join(sorted(wanted.members))}}}"
+    return None
+
+
+def _arguments(n: int) -> str:
+    return f"{n} argument{'s' if n > 1 else ''}"

@@ -1,0 +1,1 @@
+"""The intermediate representation: a finite MDP as arrays, knowing no syntax."""

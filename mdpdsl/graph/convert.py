@@ -1,0 +1,292 @@
+"""Transition graphs to and from the types of other libraries: networkx and scipy.
+
+MDP toolbox reads one matrix per action (`to_scipy`); QuantEcon's `DiscreteDP` reads one row per
+pair (`to_pair_matrix`). Both come from the same arrays, and `from_scipy` takes the first form back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdpdsl.graph.space import ActionSpace, FloatArray, IntArray, Product, StateSpace, Variable
+from mdpdsl.graph.transition_graph import ROW_SUM_TOLERANCE, TransitionGraph
+
+if TYPE_CHECKING:
+    import networkx
+    from scipy.sparse import csr_array
+
+#: Rows of others' matrices may be this far from 1 (single precision) and are then normalised.
+FOREIGN_ROW_SUM_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class ActionMatrices:
+    """One matrix per action. For MDP toolbox: `ValueIteration(list(m.transitions), m.rewards, …)`.
+
+    Where an action is not available, its row is empty and its reward -inf.
+    """
+
+    transitions: tuple[csr_array, ...]  # n_actions times [n_states, n_states]
+    rewards: FloatArray | None  # [n_states, n_actions]  expected; None where none is declared
+    initial: FloatArray  # [n_states]
+
+
+@dataclass(frozen=True, eq=False)
+class PairMatrix:
+    """One row per pair. For QuantEcon: `DiscreteDP(m.rewards, m.transitions, beta, m.states,
+    m.actions)`.
+    """
+
+    transitions: csr_array  # [n_pairs, n_states]
+    rewards: FloatArray | None  # [n_pairs]  expected; None where none is declared
+    states: IntArray  # [n_pairs]
+    actions: IntArray  # [n_pairs]
+    initial: FloatArray  # [n_states]
+
+
+def to_scipy(graph: TransitionGraph) -> ActionMatrices:
+    """Return one transition matrix per action, and the rewards by state and action."""
+    from scipy.sparse import csr_array
+
+    size = (graph.n_states, graph.n_states)
+    n_successors = np.diff(graph.successor_start)
+    branch_action = np.repeat(graph.pair_action, n_successors)
+    branch_state = np.repeat(graph.pair_state, n_successors)
+    matrices = []
+    for action in range(graph.n_actions):
+        chosen = branch_action == action
+        counts = np.bincount(branch_state[chosen], minlength=graph.n_states)
+        row = (graph.probability[chosen], graph.successor[chosen], _starts(counts))
+        matrices.append(csr_array(row, shape=size))
+    rewards = None
+    if graph.reward is not None:
+        rewards = np.full((graph.n_states, graph.n_actions), -np.inf)
+        rewards[graph.pair_state, graph.pair_action] = graph.reward
+    return ActionMatrices(tuple(matrices), rewards, graph.initial.copy())
+
+
+def to_pair_matrix(graph: TransitionGraph) -> PairMatrix:
+    """Return one transition row per pair, with the pair's state, action and reward."""
+    return PairMatrix(
+        transitions=graph.transition_matrix().copy(),
+        rewards=None if graph.reward is None else graph.reward.copy(),
+        states=graph.pair_state.astype(np.int64),
+        actions=graph.pair_action.astype(np.int64),
+        initial=graph.initial.copy(),
+    )
+
+
+def from_scipy(
+    transitions: Sequence[Any],
+    rewards: Any = None,
+    initial: npt.ArrayLike | None = None,
+    actions: Sequence[str] | None = None,
+) -> TransitionGraph:
+    """Return the graph of one transition matrix per action, sparse or dense, [n_states, n_states].
+
+    An empty row means that the action is not available there. `rewards` is by state [n_states], by
+    state and action [n_states, n_actions], or one matrix [n_states, n_states] per action. Without
+    `initial` every state is as likely to start. The states are those of an integer `s`.
+    """
+    from scipy.sparse import csr_array
+
+    matrices = [csr_array(matrix, dtype=np.float64) for matrix in transitions]
+    if not matrices:
+        raise ValueError("give at least one transition matrix, one per action")
+    n_states = matrices[0].shape[0]
+    for action, matrix in enumerate(matrices):
+        if matrix.shape != (n_states, n_states):
+            raise ValueError(f"matrix {action} is {matrix.shape}, not {(n_states, n_states)}")
+    entries = [matrix.tocoo() for matrix in matrices]
+    branches = _Branches(
+        state=np.concatenate([e.coords[0] for e in entries]),
+        action=np.repeat(np.arange(len(matrices)), [e.nnz for e in entries]),
+        target=np.concatenate([e.coords[1] for e in entries]),
+        probability=np.concatenate([e.data for e in entries]),
+        reward=None,
+    )
+    if rewards is not None:
+        branches = branches.with_reward(_reward_of_branches(rewards, branches, n_states))
+    names = tuple(actions or (f"a{i}" for i in range(len(matrices))))
+    if len(names) != len(matrices):
+        raise ValueError(f"{len(names)} names of actions for {len(matrices)} matrices")
+    states = StateSpace(Product((Variable("s", "int", n_states),)), np.arange(n_states))
+    start = np.full(n_states, 1 / n_states) if initial is None else initial
+    return branches.graph(states, _named_actions(names), np.array(start, dtype=np.float64))
+
+
+def to_networkx(graph: TransitionGraph) -> networkx.MultiDiGraph:
+    """Return a network with a node per state and an edge per branch, keyed by its action.
+
+    A node carries `label`, `values` (by variable), `labels` and `initial`; an edge `action`,
+    `probability` and, where rewards are declared, `reward`; the network itself the spaces.
+    """
+    import networkx
+
+    if not graph.has_dynamics:
+        raise ValueError("the dynamics of this model are unknown: there are no edges to convert")
+    network = networkx.MultiDiGraph(
+        states=graph.states, actions=graph.actions, labels=tuple(graph.labels)
+    )
+    for state in range(graph.n_states):
+        network.add_node(
+            state,
+            label=graph.states.label(state),
+            values=graph.states.native(state),
+            labels=tuple(name for name, states in graph.labels.items() if states[state]),
+            initial=float(graph.initial[state]),
+        )
+    n_successors = np.diff(graph.successor_start)
+    reward = graph.branch_reward
+    if reward is None and graph.reward is not None:
+        reward = np.repeat(graph.reward, n_successors)
+    columns = (
+        np.repeat(graph.pair_state, n_successors).tolist(),
+        np.repeat(graph.pair_action, n_successors).tolist(),
+        graph.successor.tolist(),
+        graph.probability.tolist(),
+        [None] * graph.n_branches if reward is None else reward.tolist(),
+    )
+    for state, action, target, p, r in zip(*columns, strict=True):
+        name = graph.actions.labels[action]
+        extra = {} if r is None else {"reward": r}
+        network.add_edge(state, target, key=name, action=name, probability=p, **extra)
+    return network
+
+
+def from_networkx(network: networkx.MultiDiGraph) -> TransitionGraph:
+    """Return the graph of a network as `to_networkx` makes it, or of one made by hand.
+
+    Every edge needs a `probability` and an `action` (a DiGraph's too), and may have a `reward`;
+    nodes may have `initial` and `labels`. Without the spaces of `to_networkx` the states are an
+    integer `s`, or an enumeration where every node is a name; the actions are in order of
+    appearance; and without any `initial` every state is as likely to start.
+    """
+    nodes = {node: number for number, node in enumerate(network.nodes)}
+    edges = list(network.edges(data=True))
+    for origin, target, edge in edges:
+        if "probability" not in edge or "action" not in edge:
+            missing = "probability" if "probability" not in edge else "action"
+            raise ValueError(f"the edge from {origin!r} to {target!r} has no {missing}")
+    states = network.graph.get("states") or _states_of_nodes(list(nodes))
+    actions = network.graph.get("actions") or _named_actions(
+        tuple(dict.fromkeys(str(edge["action"]) for _, _, edge in edges))
+    )
+    number_of = {label: number for number, label in enumerate(actions.labels)}
+    has_reward = any("reward" in edge for _, _, edge in edges)
+    branches = _Branches(
+        state=np.array([nodes[origin] for origin, _, _ in edges], dtype=np.int64),
+        action=np.array([number_of[str(edge["action"])] for _, _, edge in edges], dtype=np.int64),
+        target=np.array([nodes[target] for _, target, _ in edges], dtype=np.int64),
+        probability=np.array([edge["probability"] for _, _, edge in edges], dtype=np.float64),
+        reward=np.array([edge.get("reward", 0.0) for _, _, edge in edges]) if has_reward else None,
+    )
+    initial = np.array([network.nodes[n].get("initial", 0.0) for n in nodes], dtype=np.float64)
+    if not initial.any():
+        initial = np.full(len(nodes), 1 / len(nodes))
+    members = [network.nodes[node].get("labels", ()) for node in nodes]
+    names = network.graph.get("labels") or sorted({name for labels in members for name in labels})
+    labels = {name: np.array([name in m for m in members], dtype=np.bool_) for name in names}
+    return branches.graph(states, actions, initial, labels)
+
+
+@dataclass(frozen=True, eq=False)
+class _Branches:
+    """Branches in any order, as parallel columns, [n_branches] each."""
+
+    state: IntArray
+    action: IntArray
+    target: IntArray
+    probability: FloatArray
+    reward: FloatArray | None
+
+    def with_reward(self, reward: FloatArray) -> _Branches:
+        return _Branches(self.state, self.action, self.target, self.probability, reward)
+
+    def graph(
+        self,
+        states: StateSpace,
+        actions: ActionSpace,
+        initial: FloatArray,
+        labels: dict[str, npt.NDArray[np.bool_]] | None = None,
+    ) -> TransitionGraph:
+        """Sort, drop what has probability 0, normalise what rounding left, and check."""
+        if np.any(self.probability < 0):
+            raise ValueError("a probability is negative")
+        order = np.lexsort((self.target, self.action, self.state))
+        order = order[self.probability[order] > 0]
+        pairs = self.state[order] * actions.n_actions + self.action[order]
+        codes, first, counts = np.unique(pairs, return_index=True, return_counts=True)
+        probability = self.probability[order]
+        sums = np.add.reduceat(probability, first)
+        off = np.abs(sums - 1)
+        if np.any(off > FOREIGN_ROW_SUM_TOLERANCE):
+            worst = int(np.argmax(off))
+            state, action = divmod(int(codes[worst]), actions.n_actions)
+            raise ValueError(
+                f"the probabilities of {actions.labels[action]} in {states.native(state)} "
+                f"sum to {sums[worst]:.9g}, not 1"
+            )
+        probability = probability / np.repeat(np.where(off > ROW_SUM_TOLERANCE, sums, 1.0), counts)
+        reward = branch_reward = None
+        if self.reward is not None:
+            branch_reward = self.reward[order]
+            reward = branch_reward[first]
+            if np.array_equal(np.repeat(reward, counts), branch_reward):
+                branch_reward = None
+            else:
+                reward = np.add.reduceat(probability * branch_reward, first)
+        n_pairs = np.bincount(codes // actions.n_actions, minlength=states.n_states)
+        graph = TransitionGraph(
+            states=states,
+            actions=actions,
+            pair_start=_starts(n_pairs),
+            pair_action=(codes % actions.n_actions).astype(np.int32),
+            successor_start=_starts(counts),
+            successor=self.target[order].astype(np.int32),
+            probability=probability,
+            initial=initial,
+            reward=reward,
+            branch_reward=branch_reward,
+            labels=labels or {},
+        )
+        graph.validate()
+        return graph
+
+
+def _reward_of_branches(rewards: Any, branches: _Branches, n_states: int) -> FloatArray:
+    """Read rewards in any of the three shapes as one number per branch."""
+    from scipy.sparse import csr_array, issparse
+
+    n_actions = int(branches.action.max()) + 1
+    if not issparse(rewards) and np.ndim(rewards[0]) == 0:
+        return np.asarray(rewards, dtype=np.float64)[branches.state]
+    if not issparse(rewards[0]) and np.shape(rewards) == (n_states, n_actions):
+        return np.asarray(rewards, dtype=np.float64)[branches.state, branches.action]
+    result = np.zeros(len(branches.state))
+    for action in range(n_actions):
+        chosen = branches.action == action
+        matrix = csr_array(rewards[action], dtype=np.float64)
+        result[chosen] = matrix[branches.state[chosen], branches.target[chosen]]
+    return result
+
+
+def _states_of_nodes(nodes: list[Any]) -> StateSpace:
+    if nodes and all(isinstance(node, str) for node in nodes):
+        variable = Variable("s", "enum", len(nodes), members=tuple(nodes))
+    else:
+        variable = Variable("s", "int", len(nodes))
+    return StateSpace(Product((variable,)), np.arange(len(nodes)))
+
+
+def _named_actions(names: tuple[str, ...]) -> ActionSpace:
+    return ActionSpace(Product((Variable("action", "enum", len(names), members=names),)))
+
+
+def _starts(counts: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(counts)])

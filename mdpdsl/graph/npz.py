@@ -1,0 +1,117 @@
+"""A transition graph as one `.npz` file: every array as it is, the spaces as JSON, no pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdpdsl.graph.space import ActionSpace, Product, StateSpace, Variable
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+FORMAT = "mdpdsl transition graph 1"
+
+ARRAYS = (
+    "pair_start",
+    "pair_action",
+    "successor_start",
+    "successor",
+    "probability",
+    "initial",
+    "reward",
+    "branch_reward",
+)
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def to_npz(graph: TransitionGraph, path: str | Path) -> None:
+    """Write a graph without loss; whoever looks at `path` sees the old file or all of the new.
+
+    Fields of the graph keep their names; `codes` are the product codes of the states, `label.goal`
+    a label's states, `state.x.edges` the cells of a variable, and `header` the spaces as JSON.
+    """
+    header = {
+        "format": FORMAT,
+        "states": [_variable_header(v) for v in graph.states.variables],
+        "actions": [_variable_header(v) for v in graph.actions.product.variables],
+        "labels": list(graph.labels),
+    }
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "header": np.array(json.dumps(header)),
+        "codes": graph.states.codes,
+        **{name: getattr(graph, name) for name in ARRAYS if getattr(graph, name) is not None},
+        **{f"label.{name}": states for name, states in graph.labels.items()},
+        **_variable_arrays("state", graph.states.variables),
+        **_variable_arrays("action", graph.actions.product.variables),
+    }
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def from_npz(path: str | Path) -> TransitionGraph:
+    """Read a graph that `to_npz` wrote; raise ValueError where the file is something else."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(str(arrays["header"]))
+        found = header["format"]
+    except (zipfile.BadZipFile, EOFError, ValueError, KeyError, TypeError, AttributeError) as e:
+        raise ValueError(f"{path} is not a transition graph that mdpdsl wrote") from e
+    if found != FORMAT:
+        raise ValueError(f"{path} is of format {found!r}; this version reads {FORMAT!r}")
+    states = Product(tuple(_variable("state", h, arrays) for h in header["states"]))
+    actions = Product(tuple(_variable("action", h, arrays) for h in header["actions"]))
+    return TransitionGraph(
+        states=StateSpace(states, arrays["codes"]),
+        actions=ActionSpace(actions),
+        labels={name: arrays[f"label.{name}"] for name in header["labels"]},
+        **{name: arrays[name] for name in ARRAYS if name in arrays},
+    )
+
+
+def _variable_header(variable: Variable) -> dict[str, Any]:
+    return {
+        "name": variable.name,
+        "kind": variable.kind,
+        "size": variable.size,
+        "low": variable.low,
+        "members": variable.members,
+        "wraps": variable.wraps,
+    }
+
+
+def _variable_arrays(space: str, variables: tuple[Variable, ...]) -> dict[str, npt.NDArray[Any]]:
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for variable in variables:
+        if variable.numbers is not None:
+            arrays[f"{space}.{variable.name}.numbers"] = variable.numbers
+        if variable.edges is not None:
+            arrays[f"{space}.{variable.name}.edges"] = variable.edges
+    return arrays
+
+
+def _variable(space: str, header: Mapping[str, Any], arrays: Arrays) -> Variable:
+    name = header["name"]
+    return Variable(
+        name=name,
+        kind=header["kind"],
+        size=header["size"],
+        low=header["low"],
+        members=tuple(header["members"]),
+        numbers=arrays.get(f"{space}.{name}.numbers"),
+        edges=arrays.get(f"{space}.{name}.edges"),
+        wraps=header["wraps"],
+    )

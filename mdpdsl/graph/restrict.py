@@ -1,0 +1,41 @@
+"""A part of a transition graph as a graph of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mdpdsl.graph.space import BoolArray, FloatArray, StateSpace
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+
+def restrict(graph: TransitionGraph, kept: BoolArray) -> TransitionGraph:
+    """Keep some states, with all their pairs; no branch may lead out of them."""
+    if kept.all():
+        return graph
+    new_index = np.cumsum(kept, dtype=np.int64) - 1
+    kept_pairs = kept[graph.pair_state]
+    kept_branches = np.repeat(kept_pairs, np.diff(graph.successor_start))
+    assert kept[graph.successor[kept_branches]].all(), "a branch leaves the states that are kept"
+
+    def per_branch(values: FloatArray | None) -> FloatArray | None:
+        return None if values is None else values[kept_branches]
+
+    return replace(
+        graph,
+        states=StateSpace(graph.states.product, graph.states.codes[kept]),
+        pair_start=_starts(np.diff(graph.pair_start)[kept]),
+        pair_action=graph.pair_action[kept_pairs],
+        successor_start=_starts(np.diff(graph.successor_start)[kept_pairs]),
+        successor=new_index[graph.successor[kept_branches]].astype(np.int32),
+        probability=graph.probability[kept_branches],
+        initial=graph.initial[kept],
+        reward=None if graph.reward is None else graph.reward[kept_pairs],
+        branch_reward=per_branch(graph.branch_reward),
+        labels={name: states[kept] for name, states in graph.labels.items()},
+    )
+
+
+def _starts(counts: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(counts)])

@@ -1,0 +1,165 @@
+"""The transition graph: a finite MDP in compressed rows, the type that everything else reads."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from mdpdsl.graph.space import ActionSpace, BoolArray, FloatArray, IntArray, StateSpace, Value
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+StateArray = npt.NDArray[np.int32]
+
+#: Rows must sum to 1 within this; a builder normalises what rounding left.
+ROW_SUM_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class TransitionGraph:
+    """A finite MDP in compressed rows: state -> pairs -> successors.
+
+    A *pair* is a state with one of its available actions; pairs are numbered by state, then by
+    action. A graph whose dynamics are unknown has pairs and no branches.
+    """
+
+    states: StateSpace
+    actions: ActionSpace
+    pair_start: IntArray  # [n_states + 1]  pairs of s: pair_start[s]:pair_start[s+1]
+    pair_action: StateArray  # [n_pairs]       action index, ascending within a state
+    successor_start: IntArray  # [n_pairs + 1]   branches of a pair
+    successor: StateArray  # [n_branches]    state index, ascending within a pair
+    probability: FloatArray  # [n_branches]    positive, sums to 1 within a pair
+    initial: FloatArray  # [n_states]      sums to 1
+    reward: FloatArray | None = None  # [n_pairs]       expected, None where none is declared
+    branch_reward: FloatArray | None = None  # [n_branches]    where it depends on the next state
+    labels: Mapping[str, BoolArray] = field(default_factory=dict)  # name -> [n_states]
+
+    def __post_init__(self) -> None:
+        """Check the shape of the arrays; contents are the builder's promise, see `validate`."""
+        assert len(self.pair_start) == self.n_states + 1
+        assert self.pair_start[-1] == self.n_pairs
+        assert len(self.successor_start) == self.n_pairs + 1
+        assert self.successor_start[-1] == len(self.successor) == len(self.probability)
+        assert len(self.initial) == self.n_states
+
+    @property
+    def n_states(self) -> int:
+        """How many states there are."""
+        return self.states.n_states
+
+    @property
+    def n_actions(self) -> int:
+        """How many different actions there are, available everywhere or not."""
+        return self.actions.n_actions
+
+    @property
+    def n_pairs(self) -> int:
+        """How many state-action pairs are available."""
+        return len(self.pair_action)
+
+    @property
+    def n_branches(self) -> int:
+        """How many successors are stored in all."""
+        return len(self.successor)
+
+    @property
+    def has_dynamics(self) -> bool:
+        """Whether the transitions are known."""
+        return self.n_branches > 0
+
+    @cached_property
+    def pair_state(self) -> StateArray:
+        """The state of every pair, [n_pairs]."""
+        return np.repeat(np.arange(self.n_states, dtype=np.int32), np.diff(self.pair_start))
+
+    @cached_property
+    def branch_start(self) -> IntArray:
+        """The first branch of every state, [n_states + 1]: states to successors, actions merged."""
+        return self.successor_start[self.pair_start]
+
+    @cached_property
+    def hash(self) -> str:
+        """Identify the content: spaces, dynamics, start, rewards and labels."""
+        digest = hashlib.sha256()
+        for variable in (*self.states.variables, *self.actions.product.variables):
+            digest.update(repr((variable.name, variable.kind, variable.size)).encode())
+            digest.update(repr((variable.low, variable.members, variable.wraps)).encode())
+            for numbers in (variable.numbers, variable.edges):
+                digest.update(b"-" if numbers is None else numbers.tobytes())
+        arrays: list[npt.NDArray[np.generic] | None] = [
+            self.states.codes,
+            self.pair_start,
+            self.pair_action,
+            self.successor_start,
+            self.successor,
+            self.probability,
+            self.initial,
+            self.reward,
+            self.branch_reward,
+        ]
+        for array in arrays:
+            digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
+        for name, states in sorted(self.labels.items()):
+            digest.update(name.encode() + states.tobytes())
+        return digest.hexdigest()[:16]
+
+    def pair(self, state: int, action: int) -> int:
+        """Return the index of a pair; raise ValueError where the action is not available."""
+        start, end = self.pair_start[state], self.pair_start[state + 1]
+        place = int(start + np.searchsorted(self.pair_action[start:end], action))
+        if place == end or self.pair_action[place] != action:
+            label = self.actions.labels[action]
+            raise ValueError(f"{label} is not available in {self.states.native(state)}")
+        return place
+
+    def row(self, pair: int) -> tuple[StateArray, FloatArray]:
+        """Return the successors of a pair and their probabilities."""
+        start, end = self.successor_start[pair], self.successor_start[pair + 1]
+        return self.successor[start:end], self.probability[start:end]
+
+    def state(self, **values: Value) -> int:
+        """Return the state with these values of its variables."""
+        return self.states.index_of(values)
+
+    def transition_matrix(self) -> csr_array:
+        """Return P as a sparse matrix [n_pairs, n_states] that shares this graph's arrays."""
+        from scipy.sparse import csr_array
+
+        shape = (self.n_pairs, self.n_states)
+        return csr_array((self.probability, self.successor, self.successor_start), shape=shape)
+
+    def pair_incidence(self) -> csr_array:
+        """Return the sparse matrix [n_states, n_pairs] with a 1 where a pair belongs to a state."""
+        from scipy.sparse import csr_array
+
+        indices = np.arange(self.n_pairs)
+        shape = (self.n_states, self.n_pairs)
+        return csr_array((np.ones(self.n_pairs), indices, self.pair_start), shape=shape)
+
+    def validate(self) -> None:
+        """Raise ValueError unless the arrays are a well-formed MDP; for graphs built by hand."""
+        if np.any(np.diff(self.pair_start) < 1):
+            state = int(np.argmin(np.diff(self.pair_start)))
+            raise ValueError(f"state {self.states.native(state)} has no action")
+        if not self.has_dynamics:
+            return
+        if np.any(np.diff(self.successor_start) < 1):
+            raise ValueError("a pair has no successor")
+        if self.successor.min() < 0 or self.successor.max() >= self.n_states:
+            raise ValueError("a successor is not a state")
+        if not np.all(self.probability > 0):
+            raise ValueError("every stored probability must be positive")
+        sums = np.add.reduceat(self.probability, self.successor_start[:-1])
+        if np.any(np.abs(sums - 1) > ROW_SUM_TOLERANCE):
+            pair = int(np.argmax(np.abs(sums - 1)))
+            raise ValueError(f"the probabilities of pair {pair} sum to {sums[pair]}, not 1")
+        if abs(self.initial.sum() - 1) > ROW_SUM_TOLERANCE or np.any(self.initial < 0):
+            raise ValueError("the initial distribution does not sum to 1")

@@ -1,0 +1,90 @@
+"""The command line: one file per command, none imported before it is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib import import_module
+
+import click
+
+#: Each command with the line that `mdpdsl --help` shows; its module has its name.
+COMMANDS = {
+    "check": "Find every mistake of model files.",
+    "fmt": "Put model files into the canonical layout.",
+    "show": "Say what a model is: sizes, classes, complexity; or draw it.",
+    "models": "List the shipped models, or print one.",
+    "export": "Write a model in another format.",
+}
+
+
+class _LazyGroup(click.Group):
+    """A group whose commands are imported one by one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"mdpdsl.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from mdpdsl.diagnostics import did_you_mean
+
+            hint = did_you_mean(args[0], COMMANDS) or f"the commands are {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no such command `{args[0]}`; {hint}", ctx) from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="mdpdsl")
+def cli() -> None:
+    """Build and check models of Markov decision processes.
+
+    MODEL is a path of an .mdp file, or the name of a shipped model. Every command takes --json:
+    one JSON object on standard output. Exit status: 0 success, 1 the run failed, 2 the input is
+    wrong.
+    """
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        status = cli.main(standalone_mode=False)
+    except click.UsageError as error:
+        _report_usage(error)
+        status = 2
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        status = 1
+    except BrokenPipeError:
+        # The reader went away (as `head` does); nothing more can be said on standard output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _report_usage(error: click.UsageError) -> None:
+    if "--json" in sys.argv:
+        record = {"code": "usage", "message": error.format_message(), "help": None}
+        click.echo(json.dumps({"errors": [record]}))
+    else:
+        error.show()

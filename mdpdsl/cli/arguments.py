@@ -1,0 +1,54 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def json_option(function: F) -> F:
+    """Add `--json`."""
+    return click.option("as_json", "--json", is_flag=True, help="Print one JSON object.")(function)
+
+
+def model_options(function: F) -> F:
+    """Add the options that say which model a file makes."""
+    for option in (
+        click.option(
+            "max_states",
+            "--max-states",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Allow up to N states.",
+        ),
+        click.option(
+            "all_states", "--all-states", is_flag=True, help="Keep states that cannot be reached."
+        ),
+        click.option(
+            "settings",
+            "--set",
+            "--const",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Override a parameter; may be repeated.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def parsed_settings(settings: tuple[str, ...]) -> dict[str, str]:
+    """Split `name=value` options."""
+    found: dict[str, str] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise click.UsageError(f"--set takes NAME=VALUE, not `{setting}`")
+        if name.strip() in found:
+            raise click.UsageError(f"--set gives `{name.strip()}` twice")
+        found[name.strip()] = value.strip()
+    return found

@@ -1,0 +1,53 @@
+"""What commands print: JSON on standard output, mistakes and progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
+
+import click
+
+from mdpdsl.compile.expand import Progress
+from mdpdsl.diagnostics import Diagnostic, ModelError
+
+#: Diagnostics printed for one file; more than that is noise.
+MOST_PRINTED = 50
+
+
+def print_json(record: Mapping[str, object]) -> None:
+    """Print one JSON object; what has no place in JSON (NaN, infinity) becomes null."""
+    click.echo(json.dumps(record, allow_nan=False, ensure_ascii=False))
+
+
+def print_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
+    """Print diagnostics for a person."""
+    for diagnostic in diagnostics[:MOST_PRINTED]:
+        click.echo(diagnostic.render() + "\n", err=True)
+    if len(diagnostics) > MOST_PRINTED:
+        click.echo(f"and {len(diagnostics) - MOST_PRINTED} more", err=True)
+
+
+def fail(error: ModelError, as_json: bool) -> NoReturn:
+    """Report the mistakes of an input and exit with 2."""
+    if as_json:
+        print_json({"errors": [d.record() for d in error.diagnostics if d.is_error]})
+    else:
+        print_diagnostics(error.diagnostics)
+    sys.exit(2)
+
+
+@contextmanager
+def building(is_quiet: bool) -> Iterator[Progress | None]:
+    """Show the progress of an expansion on a terminal, from its first second on."""
+    if is_quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("building", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,135 @@
+"""`mdpdsl show`: what a model is, as numbers and as a picture."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
+from mdpdsl.cli.output import building, fail, print_diagnostics, print_json
+from mdpdsl.compile.model import Model, read_source
+from mdpdsl.diagnostics import ModelError
+from mdpdsl.report.summary import ModelSummary, summarize
+
+PICTURES = (".svg", ".png", ".dot")
+
+
+@click.command("show")
+@click.argument("model", metavar="MODEL")
+@click.option(
+    "graph_path",
+    "--graph",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Draw the model: .svg, .png or .dot.",
+)
+@model_options
+@click.option("is_quiet", "--quiet", is_flag=True, help="Show no progress.")
+@json_option
+def command(
+    model: str,
+    graph_path: str | None,
+    settings: tuple[str, ...],
+    all_states: bool,
+    max_states: int | None,
+    is_quiet: bool,
+    as_json: bool,
+) -> None:
+    """Say what a model is: its sizes, classes and complexity; or draw it."""
+    if graph_path is not None and Path(graph_path).suffix not in PICTURES:
+        raise click.UsageError(f"--graph takes a file ending in {', '.join(PICTURES)}")
+    overrides = parsed_settings(settings)
+    try:
+        with building(is_quiet or as_json) as progress:
+            loaded = Model(
+                read_source(model),
+                overrides,
+                keeps_all_states=all_states,
+                most_states=max_states,
+                progress=progress,
+            )
+            summary = summarize(loaded)
+    except ModelError as error:
+        fail(error, as_json)
+    if graph_path is not None:
+        _draw(loaded, Path(graph_path))
+    if as_json:
+        print_json(asdict(summary) | {"graph": graph_path})
+        return
+    print_diagnostics([d for d in loaded.diagnose() if not d.is_error])
+    _print(summary)
+    if graph_path is not None:
+        click.echo(f"drawn to {graph_path}")
+
+
+def _draw(model: Model, path: Path) -> None:
+    title = model.title or model.name
+    try:
+        if path.suffix == ".dot":
+            from mdpdsl.report.exports.dot import to_dot
+
+            path.write_text(to_dot(model.graph), encoding="utf-8")
+        else:
+            from mdpdsl.report.graph_picture import draw_graph
+
+            draw_graph(model.graph, path, title)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
+
+
+def _print(summary: ModelSummary) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in _rows(summary):
+        table.add_row(name, value)
+    console = Console(highlight=False, markup=False)
+    console.print(f"{summary.name}: {summary.title}" if summary.title else summary.name)
+    console.print(table)
+
+
+def _rows(summary: ModelSummary) -> list[tuple[str, str]]:
+    parameters = ", ".join(f"{name} = {value}" for name, value in summary.parameters.items())
+    rows = [
+        ("variables", "; ".join(summary.variables)),
+        ("actions", "; ".join(summary.action_list)),
+    ]
+    if parameters:
+        rows.append(("parameters", parameters))
+    rows += [
+        ("states", f"{summary.states:,}"),
+        ("pairs", f"{summary.pairs:,}"),
+    ]
+    if summary.classes is None:
+        rows.append(("dynamics", "unknown: to be estimated from logs or a live system"))
+    else:
+        rows += [
+            ("branches", f"{summary.branches:,} ({summary.branches / summary.pairs:.3g} per pair)"),
+            ("classes", "1: communicating" if summary.communicating else f"{summary.classes:,}"),
+            ("unreachable", f"{summary.unreachable:,} states"),
+        ]
+    if summary.complexity is not None:
+        numbers = summary.complexity
+        rows.append(
+            (
+                "complexity",
+                f"min {numbers['min']:.4g}, mean {numbers['mean']:.4g}, max {numbers['max']:.4g}",
+            )
+        )
+    if summary.labels:
+        labels = ", ".join(f"{name} ({count:,} states)" for name, count in summary.labels.items())
+        rows.append(("labels", labels))
+    if summary.discretization is not None:
+        how = summary.discretization
+        rows.append(
+            (
+                "discretization",
+                f"{how['cells']}, {how['points']} points per cell, noise by "
+                f"{how['noise']}, error {how['error']:.1e}",
+            )
+        )
+    rows += [("hash", summary.hash), ("built in", f"{summary.build_seconds:.3f} s")]
+    return rows

@@ -1,0 +1,1 @@
+"""What people read and other tools take: tables, pictures, pages and exports."""

@@ -1,0 +1,1 @@
+"""The shipped example models, one `.mdp` file each."""

@@ -1,0 +1,1 @@
+"""Models and runs in the formats of other tools, one file per format."""

@@ -78,15 +78,19 @@ class Source:
 
 @dataclass(frozen=True)
 class Witness:
-    """A state (and action) in which a mistake shows, and in how many other states it does."""
+    """A state (and action) in which a mistake shows, and in how many other states it does.
+
+    `is_action_told` is false where the source line itself names the action.
+    """
 
     state: dict[str, bool | int | float | str]
     action: str | None = None
     n_others: int = 0
+    is_action_told: bool = True
 
     def __str__(self) -> str:
         text = ", ".join(f"{name} = {_value_text(value)}" for name, value in self.state.items())
-        if self.action is not None:
+        if self.action is not None and self.is_action_told:
             text = f"{text} for {self.action}" if text else f"for {self.action}"
         if self.n_others:
             text += f" (and {self.n_others:,} other state{'s' if self.n_others > 1 else ''})"
@@ -104,6 +108,7 @@ class DiagnosticRecord(TypedDict):
     end_column: int | None
     help: str | None
     witness: dict[str, object] | None
+    related_line: int | None
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ class Diagnostic:
     span: Span | None = None
     help: str | None = None
     witness: Witness | None = None
+    related: Span | None = None  # another place that has to do with it
     source: Source | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -134,19 +140,23 @@ class Diagnostic:
             end_number, end_column = self.source.position(self.span.end)
             text = self.source.line(number).replace("\t", " ")
             n_carets = (end_column if end_number == number else len(text) + 1) - column
+            text, first, n_carets = _excerpt(text, column - 1, max(1, n_carets))
             width = len(str(number))
             margin = " " * width
             lines += [
                 f"{margin}--> {self.source.path}:{number}:{column}",
                 f"{margin} |",
                 f"{number} | {text}".rstrip(),
-                f"{margin} | {' ' * (column - 1)}{'^' * max(1, n_carets)}",
+                f"{margin} | {' ' * first}{'^' * n_carets}",
             ]
         elif self.source is not None:
             lines.append(f" --> {self.source.path}")
         margin = " " * width
         if self.witness is not None:
             lines.append(f"{margin} = {self.witness}")
+        if self.source is not None and self.related is not None:
+            number, _ = self.source.position(self.related.start)
+            lines.append(f"{margin} = see line {number}: {self.source.line(number).strip()}")
         if self.help is not None:
             lines.append(f"{margin} = help: {self.help}")
         lines.append(f"{margin} = code: {self.code}")
@@ -154,10 +164,12 @@ class Diagnostic:
 
     def record(self) -> DiagnosticRecord:
         """Return the same as plain data for JSON."""
-        line = column = end_line = end_column = None
+        line = column = end_line = end_column = related_line = None
         if self.source is not None and self.span is not None:
             line, column = self.source.position(self.span.start)
             end_line, end_column = self.source.position(self.span.end)
+        if self.source is not None and self.related is not None:
+            related_line, _ = self.source.position(self.related.start)
         witness: dict[str, object] | None = None
         if self.witness is not None:
             witness = {
@@ -175,6 +187,7 @@ class Diagnostic:
             "end_column": end_column,
             "help": self.help,
             "witness": witness,
+            "related_line": related_line,
         }
 
 
@@ -196,6 +209,27 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """Return a hint that names the closest known name, if one is close."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"did you mean `{close[0]}`?" if close else None
+
+
+def with_article(noun: str) -> str:
+    """Put `a` or `an` before a noun."""
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+#: Characters of a source line that are shown, and how many of them before the mistake.
+_EXCERPT = 120
+_BEFORE = 40
+
+
+def _excerpt(text: str, first: int, n_carets: int) -> tuple[str, int, int]:
+    """Cut a long line to the part around some characters; return it and their new place."""
+    if len(text) <= _EXCERPT:
+        return text, first, n_carets
+    begin = max(0, first - _BEFORE)
+    end = begin + _EXCERPT
+    head, tail = "…" if begin else "", "…" if end < len(text) else ""
+    place = first - begin + len(head)
+    return f"{head}{text[begin:end]}{tail}", place, min(n_carets, _EXCERPT - (first - begin))
 
 
 def _value_text(value: bool | int | float | str) -> str:

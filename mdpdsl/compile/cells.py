@@ -39,13 +39,8 @@ class Window:
 
 
 def spread_masses(variable: Variable, spread: Spread) -> FloatArray:
-    """Return the probability of each cell of a real variable under a fixed distribution."""
+    """Return the probability of each cell of a real variable under a continuous distribution."""
     masses: FloatArray = np.zeros(variable.size)
-    if spread.family == "discrete":
-        assert spread.values is not None
-        assert spread.probabilities is not None
-        np.add.at(masses, variable.indices(spread.values), spread.probabilities)
-        return masses
     scale = spread.b if spread.family == "normal" else spread.b - spread.a
     window = window_masses(variable, spread.family, np.array([[spread.a]]), np.array([[scale]]))
     np.add.at(masses, window.cells(variable)[0], window.masses[0, 0])

@@ -16,7 +16,7 @@ from mdpdsl.compile.parameters import Override
 from mdpdsl.compile.settings import explore_settings
 from mdpdsl.compile.terms import BOOL, INT, REAL, Term
 from mdpdsl.compile.typecheck import COLUMN, REWARD, STATE_GUARD
-from mdpdsl.diagnostics import Span, did_you_mean
+from mdpdsl.diagnostics import Span, did_you_mean, with_article
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.parse import Parsed
 
@@ -125,7 +125,7 @@ class _Checker:
             else:
                 spreads[name] = spread
         left_out = [name for name in self.declared.variables if name not in named]
-        if statement.items and left_out:
+        if statement.items and left_out and named <= self.declared.variables.keys():
             names = ", ".join(f"`{name}`" for name in left_out)
             self.scope.report(
                 "W001",
@@ -148,7 +148,9 @@ class _Checker:
                 )
             elif definition is not None and definition.kind != "state":
                 self.scope.report(
-                    "E205", f"`{name}` is a {definition.kind}, not a state variable", item.name.span
+                    "E205",
+                    f"`{name}` is {with_article(definition.kind)}, not a state variable",
+                    item.name.span,
                 )
             return None
         return domains.initial_spread(

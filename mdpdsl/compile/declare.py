@@ -19,6 +19,9 @@ from mdpdsl.syntax.parse import Parsed
 
 S = TypeVar("S", bound=ast.Node)
 
+#: Statements that may be lost without making the states of a model others than they are.
+_DISPENSABLE = {"let", "on", "table", "reward", "label", "explore", "log"}
+
 
 class Declarations:
     """What a file declares; `hold` turns false when a declaration is mistaken."""
@@ -27,7 +30,9 @@ class Declarations:
         self.statements = parsed.file.statements
         self.scope = Scope(lost_names=parsed.lost_names, diagnostics=list(parsed.diagnostics))
         self.has_syntax_mistakes = bool(parsed.diagnostics)
-        self.hold = True
+        self.has_lost_rules = bool(parsed.lost_words)
+        # Without these statements, what is wrong in the states cannot be told.
+        self.hold = parsed.lost_words <= _DISPENSABLE
         self.variables: dict[str, Variable] = {}
         self.types: dict[str, Type] = {}
         self.action_factors: list[Variable] = []
@@ -84,7 +89,14 @@ class Declarations:
     def _header(self) -> ast.Header | None:
         headers = self.all(ast.Header)
         if not headers:
-            if not self.has_syntax_mistakes:
+            if not self.statements and not self.has_syntax_mistakes:
+                self.scope.report(
+                    "E104",
+                    "the file holds no model",
+                    Span(0, 1),
+                    "`mdpdsl models riverswim` prints one to start from",
+                )
+            elif not self.has_syntax_mistakes:
                 self.scope.report(
                     "E104",
                     "the model has no name",
@@ -128,7 +140,8 @@ class Declarations:
                 self.hold = False
                 continue
             self._declare_variable(statement.name, statement.domain, "action")
-        if not named and not self.all(ast.ActionFactor) and not self.has_syntax_mistakes:
+        is_missing = not named and not self.all(ast.ActionFactor)
+        if is_missing and self.statements and not self.has_syntax_mistakes:
             self.scope.report(
                 "E104",
                 "the model has no action",
@@ -154,7 +167,7 @@ class Declarations:
     def _declare_states(self) -> None:
         for statement in self.all(ast.State):
             self._declare_variable(statement.name, statement.domain, "state")
-        if not self.all(ast.State) and not self.has_syntax_mistakes:
+        if not self.all(ast.State) and self.statements and not self.has_syntax_mistakes:
             self.scope.report(
                 "E104",
                 "the model has no state variable",
@@ -209,6 +222,9 @@ class Declarations:
         values: dict[str, Value] = {}
         types: dict[str, Type] = {}
         for param in self.all(ast.Param):
+            definition = self.scope.definitions.get(param.name.text)
+            if definition is None or definition.kind != "param":
+                continue  # reported as reserved, or as declared twice
             term = self.scope.definition_term(param.name.text)
             if not isinstance(term, Constant):
                 self.hold = False
@@ -222,5 +238,6 @@ class Declarations:
 
     def _type_lets(self) -> None:
         for let in self.all(ast.Let):
-            if let.name.text in self.scope.definitions:
+            definition = self.scope.definitions.get(let.name.text)
+            if definition is not None and definition.kind == "let":
                 self.scope.definition_term(let.name.text)

@@ -8,7 +8,7 @@ import numpy as np
 
 from mdpdsl.compile.checked import Spread
 from mdpdsl.compile.expressions import constant_value
-from mdpdsl.compile.terms import BOOL, INT, REAL, Type
+from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Type
 from mdpdsl.compile.typecheck import FIXED, Definition, Scope
 from mdpdsl.diagnostics import did_you_mean
 from mdpdsl.graph.space import SET_TOLERANCE, Variable
@@ -33,7 +33,7 @@ def fixed_number(scope: Scope, expression: ast.Expr, wanted: Type = REAL) -> flo
     if not math.isfinite(value):
         scope.report("E402", "a finite number is needed here", expression.span)
         return None
-    if wanted == INT and abs(value) > LARGEST_INTEGER:
+    if wanted == INT and abs(value) >= LARGEST_INTEGER:
         scope.report(
             "E402",
             "the integer is too large to be exact",
@@ -151,7 +151,8 @@ def _initial_value(
         scope.report("E507", fault.message if fault else "not a finite number", expression.span)
         return None
     if variable.kind == "enum":
-        return float(variable.members.index(_member_name(scope, float(value))))
+        member = _member_name(scope, float(value))
+        return float(variable.members.index(member)) if member in variable.members else None
     is_outside = variable.indices(np.array([float(value)]))[0] < 0
     if variable.edges is not None and not variable.wraps:
         is_outside = not variable.edges[0] <= value <= variable.edges[-1]
@@ -205,12 +206,30 @@ def _integer_range(
     if high < low:
         scope.report(
             "E401",
-            f"the range {low:.0f}..{high:.0f} is empty",
+            f"the range {low:.0f}..{high:.0f} is empty{_with_parameters(scope, domain)}",
             domain.span,
-            "write the smaller number first",
+            "the second number must not be smaller than the first",
         )
         return None
     return Variable(name, "int", int(high) - int(low) + 1, low=int(low)), INT
+
+
+def _with_parameters(scope: Scope, domain: ast.RangeDomain) -> str:
+    """Name the parameters in the ends of a range, with their values."""
+    pending: list[ast.Expr] = [domain.low, domain.high]
+    names: list[str] = []
+    while pending:
+        expression = pending.pop()
+        pending += ast.children(expression)
+        if isinstance(expression, ast.Name) and expression.name not in names:
+            names.append(expression.name)
+    told = []
+    for name in names:
+        definition = scope.definitions.get(name)
+        if definition is not None and definition.kind == "param":
+            term = scope.definition_term(name)
+            told += [f"{name} = {term.value:g}"] if isinstance(term, Constant) else []
+    return f" with {', '.join(told)}" if told else ""
 
 
 def _number_set(scope: Scope, name: str, domain: ast.SetDomain) -> tuple[Variable, Type] | None:
@@ -275,7 +294,7 @@ def _bins(scope: Scope, option: ast.RealOption, low: float, high: float) -> np.n
     if number is None:
         return None
     if number < 1:
-        scope.report("E402", f"{number:.0f} bins are none", option.span, "use one or more")
+        scope.report("E402", f"{number:.0f} bins are too few", option.span, "use one or more")
         return None
     if number > MOST_CELLS:
         scope.report(

@@ -9,7 +9,7 @@ from mdpdsl.compile.declare import Declarations
 from mdpdsl.compile.tables import table_rules
 from mdpdsl.compile.terms import BOOL, REAL, Term, reads
 from mdpdsl.compile.typecheck import GUARD, UPDATE
-from mdpdsl.diagnostics import did_you_mean
+from mdpdsl.diagnostics import did_you_mean, with_article
 from mdpdsl.syntax import ast
 
 
@@ -51,7 +51,7 @@ class Dynamics:
         if name not in self.declared.types:
             definition = self.scope.definitions.get(name)
             if definition is not None and definition.kind != "state":
-                what = f"`{name}` is a {definition.kind}, not a state variable"
+                what = f"`{name}` is {with_article(definition.kind)}, not a state variable"
                 self.scope.report("E205", f"{what}: it has no next value", update.name.span)
             elif definition is None and name not in self.scope.lost_names:
                 self.scope.report(
@@ -66,7 +66,9 @@ class Dynamics:
 
     def _rules(self) -> tuple[Rule, ...]:
         found: list[Rule] = []
-        has_lost_guard: set[int] = set()
+        everything = frozenset(range(self.declared.actions.size))
+        has_lost_guard = set(everything if self.declared.has_lost_rules else ())
+        self.broken_actions |= has_lost_guard
         for statement in self.declared.statements:
             if isinstance(statement, ast.Table):
                 actions = self.declared.actions_of(statement.actions)
@@ -82,9 +84,7 @@ class Dynamics:
                 and statement.is_otherwise
                 and has_lost_guard & (actions or frozenset())
             ):
-                lost = (
-                    actions if actions is not None else frozenset(range(self.declared.actions.size))
-                )
+                lost = actions if actions is not None else everything
                 self.broken_actions |= lost
                 has_lost_guard |= lost
                 continue

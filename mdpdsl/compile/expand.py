@@ -25,7 +25,8 @@ from mdpdsl.compile.limits import (
 )
 from mdpdsl.compile.merge import Transitions
 from mdpdsl.compile.problems import Problems
-from mdpdsl.compile.rewards import label_states
+from mdpdsl.compile.quadrature import rough_strata
+from mdpdsl.compile.rewards import RewardKernel, label_states
 from mdpdsl.compile.rows import RowBuffer
 from mdpdsl.compile.search import search_states
 from mdpdsl.compile.transitions import TransitionKernel
@@ -47,7 +48,7 @@ Progress = Callable[[int, int], None]
 class Integration:
     """How cells and noise became distributions, and how far off that may be.
 
-    `error` is the largest total variation by which a row changes when the rule is refined.
+    `error` estimates the total variation of a row, from what a finer rule changes in some rows.
     """
 
     cells: str
@@ -102,13 +103,14 @@ class _Expander:
         self.most_states = most_states
         self.progress = progress
         self.actions = ActionSpace(model.actions)
-        self.problems = Problems(model.states, self.actions)
+        single = tuple(rule.span for rule in model.rules if len(rule.actions) == 1)
+        self.problems = Problems(model.states, self.actions, single)
         self.initial = initial_distribution(model, self.problems, most_states)
         self.kernel = TransitionKernel(model, self.problems, self.initial)
         if self.kernel.n_nodes > MOST_NODES:
             size = f"{self.kernel.n_nodes:,} points and noise values per state and action"
             raise TooLargeError(model, size, "use fewer points per cell, or fewer noise values")
-        self.batch = max(1, BATCH // max(self.kernel.n_nodes, model.actions.size // 8))
+        self.batch = max(1, BATCH // max(self._row_size(), model.actions.size // 8))
         self.diagnostics: list[Diagnostic] = []
 
     def graph(self, keeps_all_states: bool) -> TransitionGraph | None:
@@ -131,10 +133,20 @@ class _Expander:
         self.problems = self.kernel.renew_problems()
         graph = self._assemble(codes)
         if not keeps_all and model.has_dynamics and len(codes) == model.states.size:
-            graph = restrict(graph, reachable_states(graph))
+            is_reached = reachable_states(graph) if graph.has_dynamics else graph.initial > 0
+            graph = restrict(graph, is_reached)
         self._report_stuck(graph)
         self.diagnostics = self.problems.diagnostics(lambda found: graph.states.indices(found) >= 0)
         return graph
+
+    def _row_size(self) -> int:
+        """Return how many numbers a state takes while it is expanded, tried on a few states."""
+        size = self.kernel.n_nodes
+        if any(plan.method not in ("none", "exact") for plan in self.kernel.plans):
+            codes = np.unique(np.append(self.initial[0][:1], self.model.states.size // 2))
+            found = self.kernel.transitions(codes)
+            size = max(size, len(found.targets) // (8 * len(codes)))
+        return size
 
     def integration(self, graph: TransitionGraph) -> Integration | None:
         """Tell how the cells were integrated, trying a finer rule on a few states."""
@@ -147,7 +159,10 @@ class _Expander:
         if method in ("quadrature", "sampling"):
             step = max(1, graph.n_states // N_PROBES)
             codes = graph.states.codes[::step][:N_PROBES]
-            error = self._refinement_change(codes)
+            # A rule of first order is off by twice of what half the step changes.
+            error = 2 * self._refinement_change(codes)
+            if any(plan.is_rough for plan in self.kernel.plans):
+                error = max(error, 1 / rough_strata(self.kernel.n_points))
         elif method == "cdf":
             error = float(np.finfo(np.float64).eps)
         discretization = self.model.discretization
@@ -208,28 +223,36 @@ class _Expander:
         n_states, n_actions = states.n_states, self.actions.n_actions
         n_pairs = n_states * n_actions
         check_memory(self.model, n_pairs)
+        pair_actions = np.tile(np.arange(n_actions), n_states)
+        starts = np.zeros(n_pairs + 1, np.int64)
+        rewards = RewardKernel(self.model, self.problems)
+        rows = np.repeat(np.arange(n_states), n_actions)
+        pairs = Transitions(rows, pair_actions, starts, np.zeros(0, np.int64), np.zeros(0))
+        has_reward = bool(self.model.rewards) and not rewards.depends_on_next
         return TransitionGraph(
             states=states,
             actions=self.actions,
             pair_start=np.arange(n_states + 1) * n_actions,
-            pair_action=np.tile(np.arange(n_actions, dtype=np.int32), n_states),
-            successor_start=np.zeros(n_pairs + 1, np.int64),
+            pair_action=pair_actions.astype(np.int32),
+            successor_start=starts,
             successor=np.zeros(0, np.int32),
             probability=np.zeros(0),
             initial=initial,
+            reward=rewards.pair_rewards(states.codes, pairs) if has_reward else None,
             labels=labels,
         )
 
     def _report_stuck(self, graph: TransitionGraph) -> None:
         if self.model.broken_actions:
             return
-        stuck = np.flatnonzero(np.diff(graph.pair_start) == 0)
+        stuck = graph.states.codes[np.flatnonzero(np.diff(graph.pair_start) == 0)]
+        stuck = np.setdiff1d(stuck, self.problems.codes(), assume_unique=True)
         if len(stuck):
             self.problems.add(
                 "E504",
                 self.model.span,
                 "no action is available",
-                graph.states.codes[stuck],
+                stuck,
                 help_text="add an `on` line that applies there, or `restart when …`",
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdpdsl.compile.cells import spread_masses
-from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.checked import CheckedModel, Spread
 from mdpdsl.compile.expressions import Frame, evaluate
 from mdpdsl.compile.limits import MOST_STATES, too_many_states
 from mdpdsl.compile.outcome import report_faults
@@ -31,8 +31,7 @@ def initial_distribution(
             cells = np.arange(variable.size)
             masses = _uniform(variable)
         else:
-            every = _cell_masses(variable, spread_masses(variable, spread))
-            cells, masses = every
+            cells, masses = _start_cells(variable, spread)
         codes = (codes[:, None] + stride * cells).ravel()
         probabilities = (probabilities[:, None] * masses).ravel()
         if len(codes) > limit:
@@ -62,6 +61,13 @@ def _uniform(variable: Variable) -> FloatArray:
     return np.full(variable.size, 1 / variable.size)
 
 
-def _cell_masses(variable: Variable, masses: FloatArray) -> tuple[IntArray, FloatArray]:
-    cells = np.flatnonzero(masses > 0)
-    return cells, masses[cells]
+def _start_cells(variable: Variable, spread: Spread) -> tuple[IntArray, FloatArray]:
+    """Return the cells where a variable may start, ascending, and their probabilities."""
+    if spread.family == "discrete":
+        assert spread.values is not None and spread.probabilities is not None
+        cells, place = np.unique(variable.indices(spread.values), return_inverse=True)
+        masses: FloatArray = np.bincount(place, weights=spread.probabilities)
+    else:
+        masses = spread_masses(variable, spread)
+        cells = np.arange(variable.size)
+    return cells[masses > 0], masses[masses > 0]

@@ -36,12 +36,12 @@ def too_many_states(model: CheckedModel, limit: int, n_found: int | None = None)
         else (f"{model.states.size:,} states")
     )
     if n_found is not None:
-        size = f"up to {size}, and more than {n_found:,} can be reached"
+        size = f"up to {size}, of which {n_found:,} were found before the search was given up"
     smaller = "use smaller ranges or fewer bins"
     if model.parameters:
         smaller += f" (the model has parameters: `--set {next(iter(model.parameters))}=…`)"
     return TooLargeError(
-        model, size, f"{smaller}, or allow more than {limit:,} states with `--max-states`"
+        model, size, f"{smaller}, or allow more states with `--max-states` (now {limit:,})"
     )
 
 

@@ -115,6 +115,7 @@ class Model:
 
 def load(
     path: str | Path,
+    /,
     *,
     all_states: bool = False,
     max_states: int | None = None,
@@ -127,6 +128,7 @@ def load(
 
 def loads(
     text: str,
+    /,
     *,
     all_states: bool = False,
     max_states: int | None = None,

@@ -21,11 +21,14 @@ MOST_QUADRATURE_DIMENSIONS = 3
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """constant + sum of coefficient·noise, perhaps clipped; the coefficients read no such noise."""
+    """constant + sum of coefficient·noise, perhaps clipped; the coefficients read no such noise.
+
+    `clip` has the bounds, each where there is one.
+    """
 
     constant: Term
     coefficients: Mapping[str, Term]
-    clip: tuple[Term, Term] | None = None
+    clip: tuple[Term | None, Term | None] = (None, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,7 @@ class OutcomePlan:
     quadrature: tuple[Noise, ...]
     exact: Mapping[str, Affine]
     aligned: Mapping[str, Affine]  # affine in the one quadrature noise: strata meet their edges
+    steady: frozenset[str]  # variables that read no continuous noise
     is_rough: bool  # some next value jumps where no stratum ends
 
     @property
@@ -95,12 +99,19 @@ def plan_outcome(
             continue
         affine = None
         if len(quadrature) == 1 and variables[name].kind == "real":
-            affine = _affine(terms[name], frozenset(left), used)
+            # What a next value was clipped to when it was read adds breakpoints of its own.
+            clipped = {
+                other: terms[other]
+                for other in order
+                if variables[other].kind == "real" and not variables[other].wraps
+            }
+            affine = _affine(terms[name], frozenset(left), used, clipped)
         if affine is not None:
             aligned[name] = affine
         else:
             is_rough = True
-    return OutcomePlan(order, terms, discrete, quadrature, exact, aligned, is_rough)
+    steady = frozenset(name for name in order if not used[name] & continuous)
+    return OutcomePlan(order, terms, discrete, quadrature, exact, aligned, steady, is_rough)
 
 
 def _order(terms: Mapping[str, Term]) -> tuple[str, ...]:
@@ -136,18 +147,42 @@ def _exact_part(
     return None
 
 
-def _affine(term: Term, names: frozenset[str], used: Mapping[str, frozenset[str]]) -> Affine | None:
-    """Write a term as an affine function of some noises, if it is one; see `Affine`."""
+def _affine(
+    term: Term,
+    names: frozenset[str],
+    used: Mapping[str, frozenset[str]],
+    following: Mapping[str, Term] | None = None,
+) -> Affine | None:
+    """Write a term as an affine function of some noises, if it is one; see `Affine`.
+
+    With `following`, a next value that is read counts as what sets it, before it is clipped.
+    """
+    inner, low, high = _unclipped(term)
+    if any(bound is not None and _mentions(bound, names, used) for bound in (low, high)):
+        return None
+    parts = _decompose(inner, names, used, following or {})
+    return Affine(*parts, (low, high)) if parts else None
+
+
+def _unclipped(term: Term) -> tuple[Term, Term | None, Term | None]:
+    """Take an outer `clip`, `min` or `max` off a term; return what is inside, and the bounds."""
     while isinstance(term, Named):
         term = term.definition
-    if isinstance(term, Apply) and term.function == "clip":
-        inner, low, high = term.arguments
-        if _mentions(low, names, used) or _mentions(high, names, used):
-            return None
-        parts = _decompose(inner, names, used)
-        return Affine(*parts, (low, high)) if parts else None
-    parts = _decompose(term, names, used)
-    return Affine(*parts) if parts else None
+    match term:
+        case Apply(function="clip"):
+            inner, low, high = term.arguments
+            return inner, low, high
+        case Apply(function="max", arguments=(first, second)):
+            inner, bound = (first, second) if _reads_noise(first) else (second, first)
+            return inner, bound, None
+        case Apply(function="min", arguments=(first, second)):
+            inner, bound = (first, second) if _reads_noise(first) else (second, first)
+            return inner, None, bound
+    return term, None, None
+
+
+def _reads_noise(term: Term) -> bool:
+    return any(kind in ("noise", "next") for kind, _ in reads(term))
 
 
 def _mentions(term: Term, names: frozenset[str], used: Mapping[str, frozenset[str]]) -> bool:
@@ -162,34 +197,46 @@ _Parts = tuple[Term, dict[str, Term]]
 
 
 def _decompose(
-    term: Term, names: frozenset[str], used: Mapping[str, frozenset[str]]
+    term: Term,
+    names: frozenset[str],
+    used: Mapping[str, frozenset[str]],
+    following: Mapping[str, Term],
 ) -> _Parts | None:
     if not _mentions(term, names, used):
         return term, {}
     match term:
         case Read(kind="noise"):
             return _number(0.0, term), {term.name: _number(1.0, term)}
+        case Read(kind="next") if term.name in following:
+            inner, _, _ = _unclipped(following[term.name])
+            return _decompose(inner, names, used, following)
         case Named():
-            return _decompose(term.definition, names, used)
+            return _decompose(term.definition, names, used, following)
         case Apply(function="+" | "-"):
-            parts = [_decompose(argument, names, used) for argument in term.arguments]
+            parts = [_decompose(argument, names, used, following) for argument in term.arguments]
             return _combine(term, parts[0], parts[1])
         case Apply(function="negative"):
-            return _map(_decompose(term.arguments[0], names, used), lambda t: _negative(t))
+            return _map(
+                _decompose(term.arguments[0], names, used, following), lambda t: _negative(t)
+            )
         case Apply(function="*"):
             left, right = term.arguments
             if _mentions(left, names, used):
                 left, right = right, left
             if _mentions(left, names, used):
                 return None
-            return _map(_decompose(right, names, used), lambda t: _operation("*", t, left))
+            return _map(
+                _decompose(right, names, used, following), lambda t: _operation("*", t, left)
+            )
         case Apply(function="/"):
             left, right = term.arguments
             if _mentions(right, names, used):
                 return None
-            return _map(_decompose(left, names, used), lambda t: _operation("/", t, right))
+            return _map(
+                _decompose(left, names, used, following), lambda t: _operation("/", t, right)
+            )
         case Choose():
-            return _choose(term, names, used)
+            return _choose(term, names, used, following)
     return None
 
 
@@ -206,13 +253,16 @@ def _combine(term: Apply, left: _Parts | None, right: _Parts | None) -> _Parts |
 
 
 def _choose(
-    term: Choose, names: frozenset[str], used: Mapping[str, frozenset[str]]
+    term: Choose,
+    names: frozenset[str],
+    used: Mapping[str, frozenset[str]],
+    following: Mapping[str, Term],
 ) -> _Parts | None:
     conditions = [condition for condition, _ in term.cases]
     if any(_mentions(condition, names, used) for condition in conditions):
         return None
-    found = [_decompose(value, names, used) for _, value in term.cases]
-    parts = [part for part in [*found, _decompose(term.otherwise, names, used)] if part]
+    found = [_decompose(value, names, used, following) for _, value in term.cases]
+    parts = [part for part in [*found, _decompose(term.otherwise, names, used, following)] if part]
     if len(parts) <= len(found):
         return None
 

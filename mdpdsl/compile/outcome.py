@@ -17,13 +17,15 @@ from mdpdsl.compile.expressions import Array, Evaluated, Frame, evaluate
 from mdpdsl.compile.noise import Affine, OutcomePlan
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.quadrature import (
+    GAUSS_NODES,
     discrete_nodes,
     product_nodes,
+    rough_strata,
     sampled_nodes,
     stratified_nodes,
     support,
 )
-from mdpdsl.compile.terms import Term, reads
+from mdpdsl.compile.terms import Term
 from mdpdsl.graph.space import FloatArray, IntArray, Variable
 
 #: Smaller probabilities than this are below the rounding error of the row they stand in.
@@ -109,16 +111,28 @@ class OutcomeKernel:
         """Give each row its own strata, which end where an aligned variable changes its cell."""
         noise = plan.quadrature[0]
         size = start.frame.size
-        breakpoints = [np.empty((size, 0))]
         frame = self._with_present_values(plan, start.frame)
+        for name in plan.order:
+            if name in plan.steady:
+                values = self._values(plan.terms[name], frame, start, action)
+                frame = frame.extended({("next", name): _following(self._variable(name), values)})
+        breakpoints = [np.empty((size, 0))]
         for name, affine in plan.aligned.items():
-            terms = (affine.constant, affine.coefficients[noise.name])
-            if any(kind == "next" and r in plan.terms for t in terms for kind, r in reads(t)):
-                continue  # needs a next value that is not known before the nodes are
-            constant, slope = (self._values(term, frame, start, action) for term in terms)
-            breakpoints.append(_breakpoints(self._variable(name), constant, slope, noise.spread))
+            constant = self._values(affine.constant, frame, start, action)
+            slope = self._values(affine.coefficients[noise.name], frame, start, action)
+            edges = [_met_edges(self._variable(name), constant, slope, noise.spread)]
+            for bound in affine.clip:
+                if bound is not None:
+                    edges.append(self._values(bound, frame, start, action)[:, None])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                met = (np.concatenate(edges, axis=1) - constant[:, None]) / slope[:, None]
+            breakpoints.append(np.where(np.isfinite(met), met, noise.spread.a))
         nodes, weights = stratified_nodes(
-            noise.spread, np.concatenate(breakpoints, axis=1), plan.is_rough, self.refinement
+            noise.spread,
+            np.concatenate(breakpoints, axis=1),
+            rough_strata(start.weights.shape[1]) if plan.is_rough else None,
+            GAUSS_NODES if plan.exact and not plan.is_rough else 1,
+            self.refinement,
         )
         m = nodes.shape[1]
         n, k = start.weights.shape
@@ -153,12 +167,7 @@ class OutcomeKernel:
             else:
                 cells[name] = variable.indices(values)
             self._report_outside(variable, cells[name], values, plan, start, action)
-            following: Array = values
-            if variable.kind == "real":
-                following = variable.saturate(values)
-            elif variable.kind == "bool":
-                following = values != 0
-            frame = frame.extended({("next", name): following})
+            frame = frame.extended({("next", name): _following(variable, values)})
         return cells, frame
 
     def _values(self, term: Term, frame: Frame, start: Start, action: int) -> FloatArray:
@@ -230,8 +239,13 @@ class OutcomeKernel:
         if family == "uniform":
             location = location + np.minimum(width, 0)
         clip = None
-        if affine.clip is not None:
-            low, high = (self._values(bound, frame, start, action) for bound in affine.clip)
+        if affine.clip != (None, None):
+            low, high = (
+                np.full(frame.size, infinity)
+                if bound is None
+                else self._values(bound, frame, start, action)
+                for bound, infinity in zip(affine.clip, (-np.inf, np.inf), strict=True)
+            )
             clip = low.reshape(shape), np.maximum(low, high).reshape(shape)
         variable = self._variable(name)
         return window_masses(variable, family, location.reshape(shape), scale.reshape(shape), clip)
@@ -295,15 +309,24 @@ def report_faults(
         problems.add("E507", fault.span, fault.message, states, action=action)
 
 
-def _breakpoints(
+def _following(variable: Variable, values: FloatArray) -> Array:
+    """Return next values as other expressions read them."""
+    if variable.kind == "real":
+        return variable.saturate(values)
+    return values != 0 if variable.kind == "bool" else values
+
+
+def _met_edges(
     variable: Variable, constant: FloatArray, slope: FloatArray, spread: Spread
 ) -> FloatArray:
-    """Return, for each row, the noise at which constant + slope·noise meets an edge of a cell."""
+    """Return, for each row, the edges that constant + slope·noise may meet, ends included."""
+    assert variable.edges is not None
     ends = [constant + slope * end for end in support(spread)]
     edges = covering_edges(variable, np.minimum(*ends), np.maximum(*ends))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = (edges - constant[:, None]) / slope[:, None]
-    return np.where(np.isfinite(found), found, spread.a)
+    if variable.wraps:
+        return edges
+    outer = np.broadcast_to(variable.edges[[0, -1]], (len(constant), 2))
+    return np.concatenate([edges, outer], axis=1)
 
 
 def _crossed(start: Start, names: list[str], nodes: FloatArray, weights: FloatArray) -> Start:

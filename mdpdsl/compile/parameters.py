@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from mdpdsl.compile.expressions import fold
 from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Term, Type
 from mdpdsl.compile.typecheck import FIXED, Definition, Scope, accepts
@@ -54,6 +56,8 @@ def _value(name: str, given: Override) -> Constant | None:
     span = Span(0, 0)
     if isinstance(given, bool):
         return Constant(float(given), type=BOOL, span=span)
+    if not isinstance(given, int | float | np.integer | np.floating):
+        return None
     number = float(given)
     is_finite = number - number == 0
     is_whole = is_finite and number.is_integer()

@@ -18,14 +18,19 @@ class _Occurrence:
     message: Callable[[float], str]
     action: int | None
     help: str | None
+    related: Span | None
 
 
 @dataclass(eq=False)
 class Problems:
-    """What went wrong where, by code and place in the file."""
+    """What went wrong where, by code and place in the file.
+
+    A line that stands in one of `single_action_spans` names its action itself.
+    """
 
     states: Product
     actions: ActionSpace
+    single_action_spans: tuple[Span, ...] = ()
     _found: dict[tuple[str, Span], list[_Occurrence]] = field(default_factory=dict)
 
     def add(
@@ -38,12 +43,18 @@ class Problems:
         values: FloatArray | None = None,
         action: int | None = None,
         help_text: str | None = None,
+        related: Span | None = None,
     ) -> None:
         """Note a mistake in some states."""
         say = (lambda _value: message) if isinstance(message, str) else message
         told = np.zeros(len(codes)) if values is None else values
-        occurrence = _Occurrence(codes, told, say, action, help_text)
+        occurrence = _Occurrence(codes, told, say, action, help_text, related)
         self._found.setdefault((code, span), []).append(occurrence)
+
+    def codes(self) -> IntArray:
+        """Return the states in which anything went wrong, ascending."""
+        found = [o.codes for occurrences in self._found.values() for o in occurrences]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
 
     def diagnostics(self, is_state: Callable[[IntArray], BoolArray]) -> list[Diagnostic]:
         """Turn what happened in states of the model into diagnostics, one per place."""
@@ -55,13 +66,23 @@ class Problems:
                 continue
             for occurrence, mask in kept:
                 place = np.flatnonzero(mask & (occurrence.codes == codes[0]))
-                if len(place) == 0:
-                    continue
-                value = float(occurrence.values[place[0]])
-                action = occurrence.action
-                label = self.actions.labels[action] if action is not None else None
-                witness = Witness(self.states.native(int(codes[0])), label, len(codes) - 1)
-                message = occurrence.message(value)
-                told.append(Diagnostic(code, message, span, occurrence.help, witness))
-                break
+                if len(place):
+                    told.append(self._tell(code, span, occurrence, int(place[0]), len(codes) - 1))
+                    break
         return told
+
+    def _tell(
+        self, code: str, span: Span, occurrence: _Occurrence, place: int, n_others: int
+    ) -> Diagnostic:
+        action = occurrence.action
+        label = self.actions.labels[action] if action is not None else None
+        is_obvious = any(s.start <= span.start < s.end for s in self.single_action_spans)
+        state = self.states.native(int(occurrence.codes[place]))
+        return Diagnostic(
+            code,
+            occurrence.message(float(occurrence.values[place])),
+            span,
+            occurrence.help,
+            Witness(state, label, n_others, is_action_told=not is_obvious),
+            occurrence.related,
+        )

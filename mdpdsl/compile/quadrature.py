@@ -15,9 +15,10 @@ from mdpdsl.compile.cells import NORMAL_REACH, normal_cdf
 from mdpdsl.compile.checked import Noise, Spread
 from mdpdsl.graph.space import FloatArray
 
-#: Strata of a smooth integrand, and of one that jumps at unknown places.
+#: Strata of a smooth integrand, and of one that jumps at unknown places (less for many points).
 SMOOTH_STRATA = 24
 ROUGH_STRATA = 1024
+LEAST_ROUGH_STRATA = 64
 #: Nodes in a stratum of a smooth integrand.
 GAUSS_NODES = 4
 #: Nodes in all for two or three noises, and draws for more.
@@ -31,19 +32,27 @@ def support(spread: Spread) -> tuple[float, float]:
     return spread.a - NORMAL_REACH * spread.b, spread.a + NORMAL_REACH * spread.b
 
 
+def rough_strata(n_points: int) -> int:
+    """Return how many strata an integrand with jumps gets when it is averaged over points."""
+    return max(LEAST_ROUGH_STRATA, min(ROUGH_STRATA, 16 * ROUGH_STRATA // n_points))
+
+
 def stratified_nodes(
-    spread: Spread, breakpoints: FloatArray, is_rough: bool, refinement: int
+    spread: Spread, breakpoints: FloatArray, n_rough: int | None, n_gauss: int, refinement: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights [n, m] of one noise, with strata that end at [n, b] breakpoints."""
-    if is_rough:
-        base = _quantiles(spread, np.linspace(0, 1, ROUGH_STRATA * refinement + 1))
+    """Return nodes and weights [n, m] of one noise, with strata that end at [n, b] breakpoints.
+
+    Without `n_rough` the integrand is smooth between breakpoints; with it, there are so many
+    equally likely strata.
+    """
+    if n_rough is not None:
+        base = _quantiles(spread, np.linspace(0, 1, n_rough * refinement + 1))
     else:
         base = np.linspace(*support(spread), SMOOTH_STRATA * refinement + 1)
     low, high = base[0], base[-1]
     tiled = np.broadcast_to(base, (len(breakpoints), len(base)))
     bounds = np.sort(np.concatenate([tiled, np.clip(breakpoints, low, high)], axis=1), axis=1)
-    order = 1 if is_rough else GAUSS_NODES
-    points, gauss_weights = np.polynomial.legendre.leggauss(order)
+    points, gauss_weights = np.polynomial.legendre.leggauss(n_gauss)
     middle, half = (bounds[:, 1:] + bounds[:, :-1]) / 2, np.diff(bounds, axis=1) / 2
     nodes = middle[:, :, None] + half[:, :, None] * points
     density = _density(spread, nodes) * gauss_weights

@@ -9,15 +9,16 @@ from mdpdsl.compile.transitions import TransitionKernel
 from mdpdsl.graph.space import BoolArray, IntArray
 
 #: States and rounds of the search before it is left for the expansion of the whole product; a
-#: product of so few states is expanded whole at once.
+#: product of so few states, or with noise that reaches far, is expanded whole at once.
 QUICK_STATES = 20_000
 QUICK_ROUNDS = 30
 #: Products up to this size may be expanded whole.
 MOST_DENSE = 4_000_000
-#: In a product larger than `VAST`, a search that has not ended by then is given up.
+#: In a product larger than `VAST`, a search that has not ended by then is given up: what cannot be
+#: built should be refused at once. A round costs as much as there are outcomes.
 VAST = 100_000_000
-VAST_STATES = 200_000
-VAST_ROUNDS = 400
+VAST_STATES = 100_000
+VAST_ROUNDS_TIMES_OUTCOMES = 1500
 
 
 def search_states(
@@ -26,16 +27,18 @@ def search_states(
     """Return the codes of all states that can be reached, ascending.
 
     None means that expanding the whole product is the faster way. Raise TooLargeError beyond the
-    limit: for a vast product soon, because what cannot be built should be refused at once.
+    limit, for a vast product soon.
     """
     model = kernel.model
     size = model.states.size
     is_dense = size <= MOST_DENSE
-    if size <= QUICK_STATES:
+    has_continuous_noise = any(plan.method not in ("none", "exact") for plan in kernel.plans)
+    if size <= QUICK_STATES or (is_dense and has_continuous_noise):
         return None
     limit, most_rounds = most_states or MOST_STATES, None
     if most_states is None and size > VAST:
-        limit, most_rounds = VAST_STATES, VAST_ROUNDS
+        limit = VAST_STATES
+        most_rounds = max(10, VAST_ROUNDS_TIMES_OUTCOMES // max(1, kernel.n_outcomes))
     known = _Known(initial, size)
     frontier = initial
     n_rounds = 0
@@ -70,8 +73,10 @@ class _Known:
             new = codes[~self._bitmap[codes]]
             self._bitmap[new] = True
         else:
-            new = np.setdiff1d(codes, self._sorted, assume_unique=True)
-            self._sorted = np.union1d(self._sorted, new)
+            place = np.minimum(np.searchsorted(self._sorted, codes), len(self._sorted) - 1)
+            new = codes[self._sorted[place] != codes]
+            # Two ascending runs: a stable sort merges them in one pass.
+            self._sorted = np.sort(np.concatenate([self._sorted, new]), kind="stable")
         self.n += len(new)
         return new
 

@@ -104,7 +104,7 @@ def _split(
     for position, row in enumerate(rows):
         if len(row.cells) != len(header):
             message = (
-                f"the row of `{row.label.name}` has {len(row.cells)} numbers, not {len(header)}"
+                f"the row of `{row.label.name}` needs {len(header)} numbers, not {len(row.cells)}"
             )
             scope.report("E405", message, row.span, "one probability for each next state")
             is_good = False

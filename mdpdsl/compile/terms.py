@@ -24,6 +24,8 @@ class Type:
         return self.kind in ("int", "real")
 
     def __str__(self) -> str:
+        if len(self.members) == 1:
+            return f"`{next(iter(self.members))}`"
         if self.kind == "enum":
             return f"one of {{{', '.join(sorted(self.members))}}}"
         return {"bool": "a truth value", "int": "an integer", "real": "a real number"}[self.kind]

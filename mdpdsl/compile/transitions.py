@@ -7,7 +7,8 @@ in a state are noted and the computation goes on.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class TransitionKernel:
 
     def renew_problems(self) -> Problems:
         """Forget the problems noted so far, and return where new ones will be noted."""
-        self.problems = Problems(self.problems.states, self.problems.actions)
+        self.problems = replace(self.problems, _found={})
         self.outcomes.problems = self.problems
         return self.problems
 
@@ -58,6 +59,11 @@ class TransitionKernel:
     def n_points(self) -> int:
         """How many points a cell is evaluated at."""
         return len(self._points)
+
+    @property
+    def n_outcomes(self) -> int:
+        """How many branches of lines there are, over all actions."""
+        return sum(len(rule.branches) for rules in self._rules for rule in rules)
 
     @property
     def plans(self) -> list[OutcomePlan]:
@@ -114,6 +120,7 @@ class TransitionKernel:
             return
         frame = frame.extended(self._action_values[action])
         claimed: BoolArray | None = None
+        claims: list[tuple[Rule, BoolArray]] = []
         for rule in self._rules[action]:
             if rule.is_otherwise:
                 here = np.ones(len(codes), np.bool_) if claimed is None else ~claimed
@@ -122,16 +129,9 @@ class TransitionKernel:
             else:
                 here = self.holds(rule.guard, frame, codes, action)
             if claimed is not None and not rule.is_otherwise and (here & claimed).any():
-                label = self.problems.actions.labels[action]
-                self.problems.add(
-                    "E503",
-                    rule.span,
-                    f"the guards of {label} overlap",
-                    codes[here & claimed],
-                    action=action,
-                    help_text="an earlier line of the action applies as well",
-                )
+                self._report_overlap(rule, here, claims, codes, action)
                 here = here & ~claimed
+            claims.append((rule, here))
             claimed = here if claimed is None else claimed | here
             if here.all():
                 moves = list(self._rule_moves(rule, codes, rows, frame, action))
@@ -144,6 +144,27 @@ class TransitionKernel:
             merged = merge_rows(action, moves, self.model.states.size)
             if merged is not None:
                 yield merged
+
+    def _report_overlap(
+        self,
+        rule: Rule,
+        here: BoolArray,
+        claims: list[tuple[Rule, BoolArray]],
+        codes: IntArray,
+        action: int,
+    ) -> None:
+        label = self.problems.actions.labels[action]
+        for earlier, there in claims:
+            if (here & there).any():
+                self.problems.add(
+                    "E503",
+                    rule.span,
+                    f"overlapping guards: two lines of `{label}` apply",
+                    codes[here & there],
+                    action=action,
+                    help_text="guards of one action must not overlap; `otherwise` takes the rest",
+                    related=earlier.span,
+                )
 
     def _rule_moves(
         self, rule: Rule, codes: IntArray, rows: IntArray, frame: Frame, action: int
@@ -230,7 +251,7 @@ class TransitionKernel:
         self,
         code: str,
         span: Span,
-        say: object,
+        say: Callable[[float], str],
         rows: BoolArray,
         values: FloatArray,
         codes: IntArray,
@@ -239,7 +260,6 @@ class TransitionKernel:
         places = np.flatnonzero(rows)
         told = np.broadcast_to(values, rows.shape)[places]
         states = codes[places // (len(rows) // len(codes))]
-        assert callable(say)
         self.problems.add(code, span, say, states, values=told, action=action)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mdpdsl.compile.expressions import FUNCTIONS, fold
 from mdpdsl.compile.terms import (
@@ -24,7 +24,7 @@ from mdpdsl.compile.terms import (
     Type,
     reads,
 )
-from mdpdsl.diagnostics import Diagnostic, Span, did_you_mean
+from mdpdsl.diagnostics import Diagnostic, Span, did_you_mean, with_article
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.words import KEYWORDS
 
@@ -87,6 +87,7 @@ class Scope:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     _typed: dict[str, Term | None] = field(default_factory=dict)
     _open: list[str] = field(default_factory=list)
+    _unknown: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def report(self, code: str, message: str, span: Span, help_text: str | None = None) -> None:
         """Add a diagnostic."""
@@ -107,7 +108,7 @@ class Scope:
                 return True
             self.report(
                 "E202",
-                f"`{text}` is declared twice: it is a {other.kind} already",
+                f"`{text}` is declared twice: it is {with_article(other.kind)} already",
                 name.span,
                 "use another name, or remove one of the two",
             )
@@ -196,8 +197,19 @@ class Scope:
                 help_text: str | None = f"`{name}` is a function: write `{name}(…)`"
             else:
                 help_text = did_you_mean(name, [*self.definitions, *CONSTANTS])
-            self.report("E201", f"unknown name `{name}`", expression.span, help_text)
+            self._report_unknown(name, expression.span, help_text)
         return None
+
+    def _report_unknown(self, name: str, span: Span, help_text: str | None) -> None:
+        """Report an unknown name where it is used first, with the number of its other uses."""
+        index, n_others = self._unknown.get(name, (len(self.diagnostics), -1))
+        n_others += 1
+        self._unknown[name] = index, n_others
+        if n_others == 0:
+            self.report("E201", f"unknown name `{name}`", span, help_text)
+            return
+        message = f"unknown name `{name}` (used in {n_others + 1} places)"
+        self.diagnostics[index] = replace(self.diagnostics[index], message=message)
 
     def _defined(self, expression: ast.Name, place: Place) -> Term | None:
         name = expression.name
@@ -293,7 +305,7 @@ class Scope:
             if definition is None and name in self.lost_names:
                 return None
             states = [n for n, d in self.definitions.items() if d.kind == "state"]
-            what = "unknown" if definition is None else f"a {definition.kind}"
+            what = "unknown" if definition is None else with_article(definition.kind)
             self.report(
                 "E201",
                 f"`{name}'` is not the next value of a state variable: `{name}` is {what}",
@@ -337,7 +349,7 @@ class Scope:
         if expression.operator == "/":
             is_whole = False
         if expression.operator == "^":
-            exponent = operands[1]
+            exponent = operands[1] if reads(operands[1]) else fold(operands[1])
             is_whole &= isinstance(exponent, Constant) and exponent.value >= 0
         kind = INT if is_whole else REAL
         return Apply(expression.operator, operands, type=kind, span=expression.span)
@@ -407,6 +419,8 @@ class Scope:
         name, span = expression.function.text, expression.function.span
         if name not in ARITY:
             help_text = did_you_mean(name, ARITY) or f"the functions are {', '.join(ARITY)}"
+            if name in ("normal", "uniform"):
+                help_text = f"declare `noise w ~ {name}(…)` and read `w` here"
             self.report("E206", f"unknown function `{name}`", span, help_text)
             return None
         arity, n_given = ARITY[name], len(expression.arguments)

@@ -32,32 +32,39 @@ from mdpdsl.syntax.words import KEYWORDS, STATEMENT_KEYWORDS
 class Parsed:
     """What could be read of a file, and what could not.
 
-    `lost_names` were declared by statements that could not be read: uses of them are no mistake.
+    `lost_names` stand in statements that could not be read: uses of them are no mistake.
+    `lost_words` are the first words of these statements.
     """
 
     file: ast.ModelFile
     diagnostics: tuple[Diagnostic, ...]
-    lost_names: frozenset[str]
+    lost_names: frozenset[str] = frozenset()
+    lost_words: frozenset[str] = frozenset()
 
 
 def parse(source: Source) -> Parsed:
     """Read a model file, with all the syntax mistakes in it."""
     try:
-        return Parsed(_parse_slice(source, 0, len(source.text), "start"), (), frozenset())
+        return Parsed(_parse_slice(source, 0, len(source.text), "start"), ())
     except ModelError as error:
         first = error.diagnostics
     statements: list[ast.Statement] = []
     diagnostics: list[Diagnostic] = []
-    lost: set[str] = set()
+    lost_names: set[str] = set()
+    lost_words: set[str] = set()
     for start, end in _pieces(source.text):
         try:
             statements += _parse_slice(source, start, end, "start").statements
         except ModelError as error:
             diagnostics += error.diagnostics
-            lost |= set(_NAME.findall(source.text[start:end]))
-    # A piece may be well-formed on its own where the whole is not.
-    found = tuple(diagnostics) or first
-    return Parsed(ast.ModelFile(tuple(statements)), found, frozenset(lost - KEYWORDS))
+            names = _NAME.findall(_without_comments(source.text[start:end]))
+            lost_names |= set(names)
+            lost_words |= set(names[:1])
+    if not diagnostics:  # each piece is well-formed on its own where the whole is not
+        return Parsed(ast.ModelFile(tuple(statements)), first, frozenset(), KEYWORDS)
+    file = ast.ModelFile(tuple(statements))
+    lost = frozenset(lost_names - KEYWORDS)
+    return Parsed(file, tuple(diagnostics), lost, frozenset(lost_words))
 
 
 def parse_expression(source: Source) -> ast.Expr:
@@ -123,10 +130,14 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
         word = match.group("word")
         if word and not difflib.get_close_matches(word, STATEMENT_KEYWORDS, n=1, cutoff=0.75):
             continue
-        before = re.sub(r"#[^\n]*", "", text[starts[-1] : match.start()]).rstrip()
+        before = _without_comments(text[starts[-1] : match.start()]).rstrip()
         if match.start() > starts[-1] and not _UNFINISHED.search(before):
             starts.append(match.start())
     yield from zip(starts, [*starts[1:], len(text)], strict=True)
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"#[^\n]*", "", text)
 
 
 def _explain(error: UnexpectedInput, source: Source, end: int) -> Diagnostic:
@@ -155,9 +166,26 @@ def _explain(error: UnexpectedInput, source: Source, end: int) -> Diagnostic:
 def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
     token = error.token
     accepts = error.accepts or error.expected
-    before = source.text[: token.start_pos].rstrip()
+    text = source.text[: token.start_pos]
+    before = text.rstrip()
+    statement = [match.group().split()[0] for match in _PIECE_START.finditer(text)][-1:]
+    if token.type == "ASSIGN" and statement == ["on"] and "COLON" in accepts:
+        name = _NAME.findall(before)[-1]
+        return f"the next value is written with a prime: `{name}' = …`"
+    if token.type == "ASSIGN" and statement == ["reward"]:
+        return "the reward stands behind a colon: `reward when … : 1`"
     if token.type == "ASSIGN" and "COMPARE" in accepts:
         return "`=` sets a value; `==` compares"
+    if token.type == "IN" and "COMPARE" in accepts:
+        return "compare with each value: `x == 0 or x == 1`"
+    if token.type == "COLON" and before.endswith("%"):
+        return "write a probability as a number: `0.6`"
+    if token.type == "COLON" and "BAR" in accepts:
+        return "branches are separated by `|`"
+    if statement == ["on"] and token.type in ("NUMBER", "COMPARE") and "NUMBER" not in accepts:
+        return "an action's value belongs into the guard: `on any when u == 1 -> …`"
+    if token.type == "NAME" and re.search(r"\d\Z", text) and "STAR" in accepts:
+        return f"multiplication is written out: `{_last_number(text)}*{token.value}`"
     if token.type == "COMPARE" and token.value == "==" and "ASSIGN" in accepts:
         return "`==` compares; `=` sets a value"
     if token.type == "STAR" and before.endswith("*"):
@@ -181,6 +209,11 @@ def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
             f"primed variable: `{token.value}' = …`"
         )
     return hint
+
+
+def _last_number(text: str) -> str:
+    found = re.search(r"[\d._]+\Z", text)
+    return found.group() if found else ""
 
 
 _CHARACTER_HINTS = {

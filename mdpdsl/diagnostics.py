@@ -132,13 +132,16 @@ class Diagnostic:
         return self.code.startswith("E")
 
     def render(self) -> str:
-        """Return the text a person reads: message, place, source line with carets, notes."""
+        """Return the text a person reads: message, place, source line with carets, notes.
+
+        What a file could do to a terminal (escape sequences) is made visible instead.
+        """
         lines = [f"{'error' if self.is_error else 'warning'}: {self.message}"]
         width = 1
         if self.source is not None and self.span is not None:
             number, column = self.source.position(self.span.start)
             end_number, end_column = self.source.position(self.span.end)
-            text = self.source.line(number).replace("\t", " ")
+            text = self.source.line(number)
             n_carets = (end_column if end_number == number else len(text) + 1) - column
             text, first, n_carets = _excerpt(text, column - 1, max(1, n_carets))
             width = len(str(number))
@@ -160,7 +163,7 @@ class Diagnostic:
         if self.help is not None:
             lines.append(f"{margin} = help: {self.help}")
         lines.append(f"{margin} = code: {self.code}")
-        return "\n".join(lines)
+        return "\n".join(_printable(line) for line in lines)
 
     def record(self) -> DiagnosticRecord:
         """Return the same as plain data for JSON."""
@@ -230,6 +233,13 @@ def _excerpt(text: str, first: int, n_carets: int) -> tuple[str, int, int]:
     head, tail = "…" if begin else "", "…" if end < len(text) else ""
     place = first - begin + len(head)
     return f"{head}{text[begin:end]}{tail}", place, min(n_carets, _EXCERPT - (first - begin))
+
+
+def _printable(line: str) -> str:
+    """Replace what does not print, one character by one, so that carets stay in place."""
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else " " if c == "\t" else "\N{MIDDLE DOT}" for c in line)
 
 
 def _value_text(value: bool | int | float | str) -> str:

@@ -66,11 +66,8 @@ def main() -> None:
     """Run the command line and exit."""
     try:
         status = cli.main(standalone_mode=False)
-    except click.UsageError as error:
-        _report_usage(error)
-        status = 2
     except click.ClickException as error:
-        error.show()
+        _report(error)
         status = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -79,12 +76,18 @@ def main() -> None:
         # The reader went away (as `head` does); nothing more can be said on standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
+    except OSError as error:
+        click.echo(f"Error: {error.strerror or error}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _report_usage(error: click.UsageError) -> None:
-    if "--json" in sys.argv:
-        record = {"code": "usage", "message": error.format_message(), "help": None}
-        click.echo(json.dumps({"errors": [record]}))
-    else:
+def _report(error: click.ClickException) -> None:
+    if "--json" not in sys.argv:
         error.show()
+        return
+    kind = "usage" if isinstance(error, click.UsageError) else "run"
+    places = dict.fromkeys(("line", "column", "end_line", "end_column", "help", "witness"))
+    record = {"code": kind, "message": error.format_message(), **places}
+    click.echo(json.dumps({"errors": [record]}))

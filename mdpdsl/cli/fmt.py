@@ -28,18 +28,27 @@ def command(models: tuple[str, ...], is_check: bool, as_json: bool) -> None:
     Comments stay, and the meaning does. A file with a syntax mistake is left as it is. `-` reads
     standard input and writes standard output.
     """
-    records = []
+    records: list[dict[str, object]] = []
     diagnostics: list[Diagnostic] = []
     for path in models:
         try:
-            changed = _format(path, is_check)
+            source, text = _formatted(path)
         except ModelError as error:
             diagnostics += error.diagnostics
             continue
+        changed = text != source.text
         records.append({"path": path, "changed": changed})
-        if changed and not as_json and path != "-":
-            click.echo(f"{path}: {'would change' if is_check else 'formatted'}")
-    if as_json and "-" not in models:
+        if path == "-":
+            if as_json:
+                records[-1]["text"] = text
+            elif not is_check:
+                click.echo(text, nl=False)
+        elif changed:
+            if not is_check:
+                _replace(Path(path).resolve(), text)
+            if not as_json:
+                click.echo(f"{path}: {'would change' if is_check else 'formatted'}")
+    if as_json:
         errors = [d.record() for d in diagnostics]
         print_json({"files": records} | ({"errors": errors} if errors else {}))
     else:
@@ -48,27 +57,20 @@ def command(models: tuple[str, ...], is_check: bool, as_json: bool) -> None:
     sys.exit(2 if diagnostics else 1 if would_change else 0)
 
 
-def _format(path: str, is_check: bool) -> bool:
-    """Format one file; tell whether that changes it."""
+def _formatted(path: str) -> tuple[Source, str]:
+    """Read one file and return it with its canonical text."""
     source = _read(path)
     parsed = parse(source)
     if parsed.diagnostics:
         raise ModelError(parsed.diagnostics)
-    text = format_file(parsed.file, source)
-    changed = text != source.text
-    if path == "-":
-        if not is_check:
-            click.echo(text, nl=False)
-    elif changed and not is_check:
-        _replace(Path(path), text)
-    return changed
+    return source, format_file(parsed.file, source)
 
 
 def _read(path: str) -> Source:
     try:
         content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         return Source(content.decode("utf-8"), "<stdin>" if path == "-" else path)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         message = f"cannot read {path}: {reason}"
         raise ModelError([Diagnostic("E603", message, None, "give paths of .mdp files")]) from None
@@ -76,10 +78,15 @@ def _read(path: str) -> Source:
 
 def _replace(path: Path, text: str) -> None:
     """Write a file whole or not at all, keeping its permissions."""
-    mode = path.stat().st_mode
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", newline="", dir=path.parent, delete=False
-    ) as file:
-        file.write(text)
-    os.chmod(file.name, mode)
-    os.replace(file.name, path)
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+            os.chmod(name, path.stat().st_mode)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None

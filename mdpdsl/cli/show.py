@@ -120,16 +120,23 @@ def _rows(summary: ModelSummary) -> list[tuple[str, str]]:
             )
         )
     if summary.labels:
-        labels = ", ".join(f"{name} ({count:,} states)" for name, count in summary.labels.items())
+        labels = ", ".join(
+            f"{name} ({count:,} {'state' if count == 1 else 'states'})"
+            for name, count in summary.labels.items()
+        )
         rows.append(("labels", labels))
     if summary.discretization is not None:
         how = summary.discretization
         rows.append(
             (
                 "discretization",
-                f"{how['cells']}, {how['points']} points per cell, noise by "
+                f"{how['cells']}, {_points(how['points'])} per cell, noise by "
                 f"{how['noise']}, error {how['error']:.1e}",
             )
         )
     rows += [("hash", summary.hash), ("built in", f"{summary.build_seconds:.3f} s")]
     return rows
+
+
+def _points(number: object) -> str:
+    return "1 point" if number == 1 else f"{number} points"

@@ -73,7 +73,7 @@ def window_masses(
     width = int((_unrolled_cells(variable, high).max(axis=1) - first).max()) + 1
     edges = _unrolled_edges(variable, first[:, None] + np.arange(width + 1))[:, None, :]
     location, scale = location[:, :, None], scale[:, :, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         standard = (edges - location) / scale
     standard = np.where(scale > 0, standard, np.where(edges > location, np.inf, -np.inf))
     if clip is not None:

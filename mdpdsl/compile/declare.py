@@ -123,6 +123,9 @@ class Declarations:
         for let in self.all(ast.Let):
             self.scope.declare(let.name, Definition("let", let.span, syntax=let.value))
         self.hold &= override_parameters(self.scope, overrides)
+        for param in self.all(ast.Param):  # in the order of the file, before anything needs them
+            if param.name.text in self.scope.definitions:
+                self.scope.definition_term(param.name.text)
 
     def _declare_actions(self) -> None:
         named = [name for s in self.all(ast.ActionNames) for name in s.names]

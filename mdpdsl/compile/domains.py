@@ -18,6 +18,8 @@ from mdpdsl.syntax import ast
 LARGEST_INTEGER = 2**53
 #: More cells than this along one axis is a slip of the keyboard.
 MOST_CELLS = 1_000_000
+#: Ends of intervals beyond this are one, too; up to here widths and squares stay finite.
+LARGEST_REAL = 1e100
 PROBABILITY_TOLERANCE = 1e-9
 
 
@@ -261,6 +263,11 @@ def _real(scope: Scope, name: str, domain: ast.RealDomain) -> tuple[Variable, Ty
             )
             return None
     if low is None or high is None:
+        return None
+    if max(abs(low), abs(high)) > LARGEST_REAL:
+        scope.report(
+            "E402", "the interval is too wide", domain.span, f"use ends within {LARGEST_REAL:g}"
+        )
         return None
     if high <= low:
         scope.report(

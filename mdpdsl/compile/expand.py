@@ -29,7 +29,7 @@ from mdpdsl.compile.quadrature import rough_strata
 from mdpdsl.compile.rewards import RewardKernel, label_states
 from mdpdsl.compile.rows import RowBuffer
 from mdpdsl.compile.search import search_states
-from mdpdsl.compile.transitions import TransitionKernel
+from mdpdsl.compile.transitions import TransitionKernel, count_points
 from mdpdsl.diagnostics import Diagnostic
 from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.restrict import restrict
@@ -105,6 +105,10 @@ class _Expander:
         self.actions = ActionSpace(model.actions)
         single = tuple(rule.span for rule in model.rules if len(rule.actions) == 1)
         self.problems = Problems(model.states, self.actions, single)
+        n_points = count_points(model)
+        if n_points > MOST_NODES:
+            help_text = f"use at most {MOST_NODES:,}: fewer points per axis, or `sample N`"
+            raise TooLargeError(model, f"{n_points:,} points per cell", help_text)
         self.initial = initial_distribution(model, self.problems, most_states)
         self.kernel = TransitionKernel(model, self.problems, self.initial)
         if self.kernel.n_nodes > MOST_NODES:

@@ -66,7 +66,7 @@ def _start_cells(variable: Variable, spread: Spread) -> tuple[IntArray, FloatArr
     if spread.family == "discrete":
         assert spread.values is not None and spread.probabilities is not None
         cells, place = np.unique(variable.indices(spread.values), return_inverse=True)
-        masses: FloatArray = np.bincount(place, weights=spread.probabilities)
+        masses = np.bincount(place, spread.probabilities).astype(np.float64)
     else:
         masses = spread_masses(variable, spread)
         cells = np.arange(variable.size)

@@ -11,7 +11,7 @@ from mdpdsl.diagnostics import Diagnostic
 MOST_STATES = 20_000_000
 MOST_ACTIONS = 100_000
 #: Points of a cell, and values of the discrete noise of an outcome, together.
-MOST_NODES = 1_000_000
+MOST_NODES = 200_000
 #: Part of the free memory that a graph may take while it is built.
 MEMORY_SHARE = 0.6
 #: A stored branch with what it takes to sort and join it.

@@ -147,16 +147,17 @@ def shipped_models() -> list[str]:
 
 def read_source(path: str) -> Source:
     """Read a model file; a bare name finds the shipped model when there is no such file."""
-    if not Path(path).exists() and path in shipped_models():
-        file = resources.files("mdpdsl.models").joinpath(f"{path}.mdp")
-        return Source(file.read_text("utf-8"), f"{path}.mdp")
     try:
+        if path in shipped_models() and not Path(path).exists():
+            file = resources.files("mdpdsl.models").joinpath(f"{path}.mdp")
+            return Source(file.read_text("utf-8"), f"{path}.mdp")
         return Source(Path(path).read_bytes().decode("utf-8"), path)
     except UnicodeDecodeError as error:
         reason, help_text = f"byte {error.start} is not UTF-8", "save the file as UTF-8"
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
         close = did_you_mean(Path(path).stem, shipped_models())
         help_text = close or "give a path, or a shipped model's name (see `mdpdsl models`)"
-    diagnostic = Diagnostic("E603", f"cannot read {path}: {reason}", None, help_text)
+    shown = path if 0 < len(path) <= 200 else f"`{path[:200]}`"
+    diagnostic = Diagnostic("E603", f"cannot read {shown}: {reason}", None, help_text)
     raise ModelError([diagnostic])

@@ -53,7 +53,13 @@ class RewardKernel:
             frame = Frame(len(rows), values | self._action_values[action])
             for reward in rewards:
                 if action in reward.actions:
-                    total[rows] += self._reward(reward, frame, codes[rows], action)
+                    with np.errstate(over="ignore"):
+                        total[rows] += self._reward(reward, frame, codes[rows], action)
+        bad = ~np.isfinite(total)
+        if bad.any():
+            message = "the rewards add up to no finite number"
+            self.problems.add("E507", rewards[-1].value.span, message, codes[bad])
+            total[bad] = 0.0
         return total
 
     def _reward(self, reward: Reward, frame: Frame, codes: IntArray, action: int) -> FloatArray:

@@ -89,6 +89,7 @@ class Named(Term):
 
     name: str
     definition: Term
+    definition_reads: frozenset[tuple[str, str]]
 
 
 def parts(term: Term) -> tuple[Term, ...]:
@@ -109,14 +110,13 @@ def parts(term: Term) -> tuple[Term, ...]:
 def reads(term: Term) -> frozenset[tuple[str, str]]:
     """Return every (kind, name) that a term reads, through lets."""
     found: set[tuple[str, str]] = set()
-    seen: set[int] = set()
     pending = [term]
     while pending:
         current = pending.pop()
         if isinstance(current, Read):
             found.add((current.kind, current.name))
-        for part in parts(current):
-            if id(part) not in seen:
-                seen.add(id(part))
-                pending.append(part)
+        elif isinstance(current, Named):
+            found |= current.definition_reads
+        else:
+            pending += parts(current)
     return frozenset(found)

@@ -263,6 +263,15 @@ class TransitionKernel:
         self.problems.add(code, span, say, states, values=told, action=action)
 
 
+def count_points(model: CheckedModel) -> int:
+    """Return at how many points a cell is evaluated."""
+    plan = model.discretization
+    n_axes = sum(variable.kind == "real" for variable in model.states.variables)
+    if plan.method == "uniform":
+        return int(plan.number**n_axes)
+    return plan.number if plan.method == "sample" else 1
+
+
 def cell_points(model: CheckedModel) -> FloatArray:
     """Return the points of a cell as offsets in the unit cube, [k, n_real_variables]."""
     n_axes = sum(variable.kind == "real" for variable in model.states.variables)

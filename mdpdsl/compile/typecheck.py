@@ -28,6 +28,13 @@ from mdpdsl.diagnostics import Diagnostic, Span, did_you_mean, with_article
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.words import KEYWORDS
 
+#: Expressions may be so deep through the lets they use, and definitions so far ahead of their
+#: uses: passes over terms recurse.
+MAX_DEPTH_THROUGH_LETS = 200
+MAX_OPEN_DEFINITIONS = 40
+#: After so many diagnostics, looking for similar names takes longer than it helps.
+MOST_HINTS = 50
+
 CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf}
 
 #: Every function a model may call, with the number of its arguments (None: one or more).
@@ -87,6 +94,9 @@ class Scope:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     _typed: dict[str, Term | None] = field(default_factory=dict)
     _open: list[str] = field(default_factory=list)
+    _depths: dict[str, int] = field(default_factory=dict)
+    _deepest_let: int = 0
+    _let_reads: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     _unknown: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def report(self, code: str, message: str, span: Span, help_text: str | None = None) -> None:
@@ -195,8 +205,10 @@ class Scope:
         if name not in self.lost_names:
             if name in ARITY:
                 help_text: str | None = f"`{name}` is a function: write `{name}(…)`"
-            else:
+            elif len(self.diagnostics) < MOST_HINTS:
                 help_text = did_you_mean(name, [*self.definitions, *CONSTANTS])
+            else:
+                help_text = None
             self._report_unknown(name, expression.span, help_text)
         return None
 
@@ -223,9 +235,12 @@ class Scope:
             if definition.kind == "param":
                 assert isinstance(typed, Constant)
                 return Constant(typed.value, type=typed.type, span=expression.span)
-            used = {kind for kind, _ in reads(typed)}
-            if not used <= place.kinds:
-                kind, read = sorted(r for r in reads(typed) if r[0] not in place.kinds)[0]
+            self._deepest_let = max(self._deepest_let, self._depths.get(name, 0))
+            if name not in self._let_reads:
+                self._let_reads[name] = reads(typed)
+            found = self._let_reads[name]
+            if not {kind for kind, _ in found} <= place.kinds:
+                kind, read = sorted(r for r in found if r[0] not in place.kinds)[0]
                 self._misplaced(
                     expression.span,
                     place,
@@ -233,7 +248,7 @@ class Scope:
                     kind,
                 )
                 return None
-            return Named(name, typed, type=typed.type, span=expression.span)
+            return Named(name, typed, found, type=typed.type, span=expression.span)
         term = definition.term
         if term is None:  # a declaration that is itself mistaken
             return None
@@ -262,10 +277,23 @@ class Scope:
                 "break the circle",
             )
             return None
+        if len(self._open) == MAX_OPEN_DEFINITIONS:
+            message = f"`{name}` is needed by a long chain of definitions before it"
+            self.report("E103", message, definition.span, "define names before they are used")
+            return None
         self._open.append(name)
+        outer, self._deepest_let = self._deepest_let, 0
         place = FIXED if definition.kind == "param" else UPDATE
         typed = self.infer(definition.syntax, place)
+        depth = definition.syntax.depth + self._deepest_let
         self._open.pop()
+        self._deepest_let = outer
+        if definition.kind == "let":
+            if typed is not None and depth > MAX_DEPTH_THROUGH_LETS:
+                message = f"`{name}` is built from lets upon lets, {depth} levels deep"
+                self.report("E103", message, definition.span, "use fewer steps")
+                typed = None
+            self._depths[name] = depth
         if typed is not None and definition.kind == "param":
             typed = fold(typed)
             if not isinstance(typed, Constant):

@@ -40,7 +40,7 @@ class Variable:
     def centers(self) -> FloatArray:
         """The middle of every cell of a real variable."""
         assert self.edges is not None
-        return (self.edges[:-1] + self.edges[1:]) / 2
+        return self.edges[:-1] / 2 + self.edges[1:] / 2
 
     def values(self, index: IntArray) -> FloatArray:
         """Return the number that stands for each cell."""

@@ -20,6 +20,8 @@ CHAIN_ROW = 16
 #: A chain is a model in which this share of moves goes at most two states further or back.
 CHAIN_SHARE = 0.9
 N_SWEEPS = 300
+#: Probabilities and distances that agree to so many digits are equal.
+TIE_DIGITS = 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +35,15 @@ class Moves:
 
 
 def likely_moves(graph: TransitionGraph) -> Moves:
-    """Find where every pair most likely goes when it goes anywhere, the first such state."""
+    """Find where every pair most likely goes when it goes anywhere.
+
+    Of equally likely places it is the one nearest to the mean place, then the first.
+    """
     branch_pair = np.repeat(np.arange(graph.n_pairs), np.diff(graph.successor_start))
     away = np.flatnonzero(graph.successor != graph.pair_state[branch_pair])
-    order = away[np.lexsort((away, -graph.probability[away], branch_pair[away]))]
+    probability = np.round(graph.probability[away], TIE_DIGITS)
+    off_mean = np.round(_distance_from_mean(graph, branch_pair)[away], TIE_DIGITS)
+    order = away[np.lexsort((away, off_mean, -probability, branch_pair[away]))]
     pairs, first = np.unique(branch_pair[order], return_index=True)
     best = order[first]
     return Moves(
@@ -45,6 +52,16 @@ def likely_moves(graph: TransitionGraph) -> Moves:
         graph.probability[best],
         len(pairs) == len(away),
     )
+
+
+def _distance_from_mean(graph: TransitionGraph, branch_pair: IntArray) -> FloatArray:
+    """Return how far each successor is from the mean of its pair, in cells squared."""
+    distance = np.zeros(graph.n_branches)
+    for variable in graph.states.variables:
+        cell = graph.states.cells(variable.name)[graph.successor].astype(np.float64)
+        mean = np.bincount(branch_pair, graph.probability * cell, minlength=graph.n_pairs)
+        distance += (cell - mean[branch_pair]) ** 2
+    return distance
 
 
 def merge_moves(graph: TransitionGraph, moves: Moves) -> Moves:

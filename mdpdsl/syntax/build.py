@@ -219,9 +219,11 @@ class Builder:
     def conditional(self, children: Children) -> ast.Expr:
         condition, value, otherwise = (_expr(children[i]) for i in (1, 3, 5))
         cases: tuple[tuple[ast.Expr, ast.Expr], ...] = ((condition, value),)
-        if isinstance(otherwise, ast.Conditional):
+        depth = 1 + max(condition.depth, value.depth, otherwise.depth)
+        if isinstance(otherwise, ast.Conditional):  # `else if` goes on with the same chain
+            depth = max(1 + condition.depth, 1 + value.depth, otherwise.depth)
             cases, otherwise = (*cases, *otherwise.cases), otherwise.otherwise
-        return _checked(ast.Conditional(cases, otherwise, span=_span(children)))
+        return _checked(ast.Conditional(cases, otherwise, span=_span(children)), depth)
 
     def disjunction(self, children: Children) -> ast.Expr:
         return _checked(ast.Logical("or", _nodes(children, ast.Expr), span=_span(children)))
@@ -299,8 +301,10 @@ def _span(children: Children) -> Span:
     return Span(start, end)
 
 
-def _checked(expression: ast.Expr) -> ast.Expr:
-    depth = 1 + max((child.depth for child in ast.children(expression)), default=0)
+def _checked(expression: ast.Expr, depth: int | None = None) -> ast.Expr:
+    """Refuse an expression that is too deep; its parts tell how deep it is, unless the caller."""
+    if depth is None:
+        depth = 1 + max((child.depth for child in ast.children(expression)), default=0)
     if depth > MAX_DEPTH:
         message = f"an expression nested more than {MAX_DEPTH} levels deep"
         help_text = "name a part of it with `let`"

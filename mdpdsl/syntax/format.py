@@ -196,7 +196,9 @@ def _domain(domain: ast.Domain) -> str:
 def _bound(expression: ast.Expr) -> str:
     """Return the end of a range, a short one without blanks: `0..n-1`."""
     text = format_expression(expression)
-    is_short = isinstance(expression, ast.Binary) and expression.depth <= 2
+    is_short = isinstance(expression, ast.Binary) and all(
+        isinstance(part, ast.Name | ast.Number) for part in ast.children(expression)
+    )
     return text.replace(" ", "") if is_short else text
 
 

@@ -75,12 +75,16 @@ def parse_expression(source: Source) -> ast.Expr:
 
 
 _NAME = re.compile(r"[^\W\d]\w*")
+_UNAMBIGUOUS = [word for word in STATEMENT_KEYWORDS if word not in ("action", "log")]
+#: A line that starts a statement: a keyword (`action` and `log` may stand in expressions, too), a
+#: primed name that is set, or a word at the margin that may be a keyword misspelt.
 _PIECE_START = re.compile(
-    rf"^(?:[ \t]*(?:{'|'.join(STATEMENT_KEYWORDS)})\b(?!\s*=(?!=))|[ \t]*[^\W\d]\w*'\s*=(?!=)"
-    r"|(?P<word>[^\W\d]\w+)[ \t])",
+    rf"^[ \t]*(?:(?P<keyword>{'|'.join(_UNAMBIGUOUS)})\b(?!\s*=(?!=))"
+    r"|action(?=\s+\w)|log(?=\s*\{)|(?P<primed>[^\W\d]\w*'\s*=(?!=)))"
+    r"|^(?P<word>[^\W\d]\w+)[ \t]",
     re.MULTILINE,
 )
-#: What cannot end a statement: a line behind one of these goes on.
+#: What cannot end a statement: a line behind one of these goes on, if it starts with a primed name.
 _UNFINISHED = re.compile(r"(?:[-+*/%^<>=,|:({\[~]|->|\b(?:and|or|not|then|else|if|when|in|on))\Z")
 
 
@@ -131,7 +135,9 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
         if word and not difflib.get_close_matches(word, STATEMENT_KEYWORDS, n=1, cutoff=0.75):
             continue
         before = _without_comments(text[starts[-1] : match.start()]).rstrip()
-        if match.start() > starts[-1] and not _UNFINISHED.search(before):
+        goes_on = bool(match.group("primed") and _UNFINISHED.search(before))
+        goes_on |= match.group("keyword") == "on" and before.endswith("reward")
+        if match.start() > starts[-1] and not goes_on:
             starts.append(match.start())
     yield from zip(starts, [*starts[1:], len(text)], strict=True)
 
@@ -145,7 +151,8 @@ def _explain(error: UnexpectedInput, source: Source, end: int) -> Diagnostic:
     if isinstance(error, UnexpectedCharacters):
         at = error.pos_in_stream or 0
         character = source.text[at]
-        message = f"unexpected character `{character}`"
+        shown = f"`{character}`" if character.isprintable() else f"U+{ord(character):04X}"
+        message = f"unexpected character {shown}"
         if character == '"':
             message = "a text without its closing quote"
         span = Span(at, at + 1)

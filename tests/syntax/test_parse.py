@@ -1,0 +1,105 @@
+"""The tree says what was written, and where."""
+
+import pytest
+
+from mdpdsl.diagnostics import ModelError, Source
+from mdpdsl.syntax import ast
+from mdpdsl.syntax.build import MAX_DEPTH
+from mdpdsl.syntax.format import format_expression
+from mdpdsl.syntax.parse import parse, parse_expression
+
+
+def grouped(expression: ast.Expr) -> str:
+    """Write an expression with all its parentheses."""
+    match expression:
+        case ast.Binary():
+            return f"({grouped(expression.left)}{expression.operator}{grouped(expression.right)})"
+        case ast.Unary():
+            return f"({expression.operator}{grouped(expression.operand)})"
+        case ast.Logical():
+            return f"({f' {expression.operator} '.join(map(grouped, expression.operands))})"
+        case ast.Comparison():
+            parts = [grouped(expression.operands[0])]
+            for operator, operand in zip(
+                expression.operators, expression.operands[1:], strict=True
+            ):
+                parts += [operator, grouped(operand)]
+            return f"({''.join(parts)})"
+    return format_expression(expression)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 - 2 - 3", "((1-2)-3)"),
+        ("1 + 2*3", "(1+(2*3))"),
+        ("-2^2", "(-(2^2))"),
+        ("2^-1", "(2^(-1))"),
+        ("2^3^2", "(2^(3^2))"),
+        ("-x*y", "((-x)*y)"),
+        ("a or b and not c == d", "(a or (b and (not(c==d))))"),
+        ("0 < x + 1 <= n", "(0<(x+1)<=n)"),
+        ("10 % 3 / 2", "((10%3)/2)"),
+    ],
+)
+def test_operators_bind_as_the_language_says(text: str, expected: str) -> None:
+    assert grouped(parse_expression(Source(text, "text"))) == expected
+
+
+def test_else_if_is_one_chain() -> None:
+    found = parse_expression(Source("if a then 1 else if b then 2 else 3", "text"))
+    assert isinstance(found, ast.Conditional)
+    assert len(found.cases) == 2
+
+
+def test_spans_cover_what_they_stand_for() -> None:
+    text = "mdp m\non go when x > 1 -> 0.5: x' = (x + 1)*2 | 0.5: stay\n"
+    rule = parse(Source(text, "text")).file.statements[1]
+    assert isinstance(rule, ast.Rule)
+
+    def covered(node: ast.Node) -> str:
+        return text[node.span.start : node.span.end]
+
+    assert covered(rule) == text.splitlines()[1]
+    assert rule.guard is not None
+    assert covered(rule.guard) == "x > 1"
+    assert covered(rule.branches[0]) == "0.5: x' = (x + 1)*2"
+    product = rule.branches[0].updates[0].value
+    assert isinstance(product, ast.Binary)
+    assert covered(product.left) == "(x + 1)"
+
+
+def test_line_breaks_and_indentation_mean_nothing() -> None:
+    one = "mdp m state x in 0..3 action a on a -> x' = 1 x' = 2 label l when x == 1"
+    many = one.replace(" ", "\n   ")
+    assert parse(Source(one, "one")).file == parse(Source(many, "many")).file
+
+
+def test_keywords_may_be_keys_of_a_block() -> None:
+    text = 'log { time = t  action = torque  state = "the state"  x\' = next_x } '
+    (log,) = parse(Source(text, "text")).file.statements
+    assert isinstance(log, ast.Log)
+    assert [entry.key.text for entry in log.entries] == ["time", "action", "state", "x'"]
+
+
+def test_names_may_be_greek() -> None:
+    assert parse(Source("mdp m state θ in [0, 1] bins 3 θ' = θ", "text")).diagnostics == ()
+
+
+def test_expressions_may_be_deep_but_not_bottomless() -> None:
+    def nested(depth: int) -> Source:
+        return Source("-" * depth + "1", "nested")
+
+    parse_expression(nested(MAX_DEPTH - 1))
+    with pytest.raises(ModelError, match="nested more than"):
+        parse_expression(nested(MAX_DEPTH + 1))
+    with pytest.raises(ModelError, match="nested more than"):
+        parse_expression(nested(50_000))
+
+
+def test_one_mistake_does_not_hide_the_others() -> None:
+    text = "mdp m\nstate x in\naction a\nparam = 3\non a -> x' = 1 +\nlabel l when x == 1\n"
+    parsed = parse(Source(text, "text"))
+    lines = [d.source.position(d.span.start)[0] for d in parsed.diagnostics if d.source and d.span]
+    assert lines == [2, 4, 5]
+    assert any(isinstance(s, ast.ActionNames) for s in parsed.file.statements)

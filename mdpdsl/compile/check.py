@@ -13,9 +13,9 @@ from mdpdsl.compile.checked import CheckedModel, Discretization, Init, LogColumn
 from mdpdsl.compile.declare import Declarations
 from mdpdsl.compile.dynamics import Dynamics
 from mdpdsl.compile.parameters import Override
+from mdpdsl.compile.scope import COLUMN, REWARD, STATE_GUARD
 from mdpdsl.compile.settings import explore_settings
 from mdpdsl.compile.terms import BOOL, INT, REAL, Term
-from mdpdsl.compile.typecheck import COLUMN, REWARD, STATE_GUARD
 from mdpdsl.diagnostics import Span, did_you_mean, with_article
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.parse import Parsed

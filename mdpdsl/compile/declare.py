@@ -10,8 +10,9 @@ import numpy as np
 from mdpdsl.compile import domains
 from mdpdsl.compile.checked import Noise
 from mdpdsl.compile.parameters import Override, override_parameters
+from mdpdsl.compile.scope import Definition
 from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Read, Type
-from mdpdsl.compile.typecheck import Definition, Scope
+from mdpdsl.compile.typecheck import Scope
 from mdpdsl.diagnostics import Span, did_you_mean
 from mdpdsl.graph.space import Product, Value, Variable
 from mdpdsl.syntax import ast

@@ -8,8 +8,9 @@ import numpy as np
 
 from mdpdsl.compile.checked import Spread
 from mdpdsl.compile.expressions import constant_value
+from mdpdsl.compile.scope import FIXED, Definition
 from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Type
-from mdpdsl.compile.typecheck import FIXED, Definition, Scope
+from mdpdsl.compile.typecheck import Scope
 from mdpdsl.diagnostics import did_you_mean
 from mdpdsl.graph.space import SET_TOLERANCE, Variable
 from mdpdsl.syntax import ast

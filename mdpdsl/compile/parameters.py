@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from mdpdsl.compile.expressions import fold
-from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Term, Type
-from mdpdsl.compile.typecheck import FIXED, Definition, Scope, accepts
+from mdpdsl.compile.scope import FIXED, Definition
+from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Term, Type, accepts
+from mdpdsl.compile.typecheck import Scope
 from mdpdsl.diagnostics import Diagnostic, ModelError, Source, Span, did_you_mean
 from mdpdsl.syntax.parse import parse_expression
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mdpdsl.compile.checked import Branch, Rule
+from mdpdsl.compile.scope import GUARD
 from mdpdsl.compile.terms import BOOL, REAL, Apply, Constant, Read, Term, Type
-from mdpdsl.compile.typecheck import GUARD, Scope
+from mdpdsl.compile.typecheck import Scope
 from mdpdsl.diagnostics import Span
 from mdpdsl.graph.space import Variable
 from mdpdsl.syntax import ast

@@ -36,6 +36,22 @@ INT = Type("int")
 REAL = Type("real")
 
 
+def accepts(wanted: Type, given: Type) -> bool:
+    """Whether a value of one type may stand where another is wanted."""
+    if wanted.kind == "enum":
+        return given.kind == "enum" and bool(given.members & wanted.members)
+    return wanted == given or (wanted == REAL and given == INT)
+
+
+def join(one: Type, other: Type) -> Type | None:
+    """Return the type of a value that is of one or the other type."""
+    if one.is_number and other.is_number:
+        return INT if one == other == INT else REAL
+    if one.kind == other.kind:
+        return Type(one.kind, one.members | other.members)
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Term:
     """A typed expression."""

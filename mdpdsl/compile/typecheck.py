@@ -7,9 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from mdpdsl.compile.expressions import FUNCTIONS, fold
+from mdpdsl.compile.expressions import fold
+from mdpdsl.compile.scope import (
+    ARITY,
+    CONSTANTS,
+    FIXED,
+    KIND_WORDS,
+    UPDATE,
+    Definition,
+    Names,
+    Place,
+)
 from mdpdsl.compile.terms import (
     BOOL,
     INT,
@@ -22,11 +32,12 @@ from mdpdsl.compile.terms import (
     Read,
     Term,
     Type,
+    accepts,
+    join,
     reads,
 )
-from mdpdsl.diagnostics import Diagnostic, Span, did_you_mean, with_article
+from mdpdsl.diagnostics import Span, did_you_mean, with_article
 from mdpdsl.syntax import ast
-from mdpdsl.syntax.words import KEYWORDS
 
 #: Expressions may be so deep through the lets they use, and definitions so far ahead of their
 #: uses: passes over terms recurse.
@@ -35,105 +46,25 @@ MAX_OPEN_DEFINITIONS = 40
 #: After so many diagnostics, looking for similar names takes longer than it helps.
 MOST_HINTS = 50
 
-CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf}
-
-#: Every function a model may call, with the number of its arguments (None: one or more).
-ARITY: dict[str, int | None] = {
-    name: {"min": None, "max": None, "atan2": 2, "mod": 2, "clip": 3, "wrap": 3}.get(name, 1)
-    for name in FUNCTIONS
-    if name.isidentifier() and name not in ("not", "negative")
-}
-
 #: Functions whose value is whole when all their arguments are.
 _KEEPS_WHOLE = {"abs", "sign", "min", "max", "clip", "wrap", "mod"}
 _ALWAYS_WHOLE = {"floor", "ceil", "round"}
 
-RESERVED = KEYWORDS | CONSTANTS.keys() | ARITY.keys()
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where an expression stands, and what it may read there: kinds of `Read`."""
-
-    name: str
-    kinds: frozenset[str]
-
-
-FIXED = Place("a value fixed before the model runs", frozenset())
-STATE_GUARD = Place("a condition on states", frozenset({"state"}))
-GUARD = Place("a guard or a probability", frozenset({"state", "action"}))
-REWARD = Place("a reward", frozenset({"state", "action", "next"}))
-UPDATE = Place("an update", frozenset({"state", "action", "noise", "next"}))
-COLUMN = Place("a column of the log", frozenset({"column"}))
-
-_KIND_WORDS = {
-    "state": "the state variable",
-    "action": "the action",
-    "noise": "the noise",
-    "next": "the next value of",
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Definition:
-    """What a name stands for: a term, or a `let` or `param` to be typed when first used."""
-
-    kind: str  # param, let, state, action, noise, member
-    span: Span
-    term: Term | None = None
-    syntax: ast.Expr | None = None
-
 
 @dataclass(eq=False)
-class Scope:
-    """All names of a model, and what is wrong with the uses of them."""
+class Scope(Names):
+    """The names of a model, and the types of expressions that use them."""
 
-    definitions: dict[str, Definition] = field(default_factory=dict)
-    symbols: dict[str, int] = field(default_factory=dict)
-    lost_names: frozenset[str] = frozenset()
-    diagnostics: list[Diagnostic] = field(default_factory=list)
     _typed: dict[str, Term | None] = field(default_factory=dict)
     _open: list[str] = field(default_factory=list)
     _depths: dict[str, int] = field(default_factory=dict)
     _deepest_let: int = 0
     _let_reads: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
-    _unknown: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    def report(self, code: str, message: str, span: Span, help_text: str | None = None) -> None:
-        """Add a diagnostic."""
-        self.diagnostics.append(Diagnostic(code, message, span, help_text))
-
-    def declare(self, name: ast.Ident, definition: Definition) -> bool:
-        """Enter a name; report it if it is taken or reserved."""
-        text = name.text
-        if text in RESERVED:
-            what = "constant" if text in CONSTANTS else "word" if text in KEYWORDS else "function"
-            self.report(
-                "E203", f"`{text}` is a {what} of the language", name.span, "use another name"
-            )
-            return False
-        if text in self.definitions:
-            other = self.definitions[text]
-            if other.kind == definition.kind == "member":
-                return True
-            self.report(
-                "E202",
-                f"`{text}` is declared twice: it is {with_article(other.kind)} already",
-                name.span,
-                "use another name, or remove one of the two",
-            )
-            return False
-        self.definitions[text] = definition
-        return True
 
     def override(self, name: str, value: Constant) -> None:
         """Put a given value in the place of a parameter's own; what was typed is typed anew."""
         self.definitions[name] = Definition("param", self.definitions[name].span, value)
         self._typed.clear()
-
-    def symbol(self, member: str) -> int:
-        """Return the number of an enumeration's member."""
-        return self.symbols.setdefault(member, len(self.symbols))
 
     def term(self, expression: ast.Expr, place: Place, wanted: Type | None = None) -> Term | None:
         """Type an expression for a place; with `wanted`, report any other type."""
@@ -209,19 +140,8 @@ class Scope:
                 help_text = did_you_mean(name, [*self.definitions, *CONSTANTS])
             else:
                 help_text = None
-            self._report_unknown(name, expression.span, help_text)
+            self.report_unknown(name, expression.span, help_text)
         return None
-
-    def _report_unknown(self, name: str, span: Span, help_text: str | None) -> None:
-        """Report an unknown name where it is used first, with the number of its other uses."""
-        index, n_others = self._unknown.get(name, (len(self.diagnostics), -1))
-        n_others += 1
-        self._unknown[name] = index, n_others
-        if n_others == 0:
-            self.report("E201", f"unknown name `{name}`", span, help_text)
-            return
-        message = f"unknown name `{name}` (used in {n_others + 1} places)"
-        self.diagnostics[index] = replace(self.diagnostics[index], message=message)
 
     def _defined(self, expression: ast.Name, place: Place) -> Term | None:
         name = expression.name
@@ -241,10 +161,10 @@ class Scope:
             found = self._let_reads[name]
             if not {kind for kind, _ in found} <= place.kinds:
                 kind, read = sorted(r for r in found if r[0] not in place.kinds)[0]
-                self._misplaced(
+                self.report_misplaced(
                     expression.span,
                     place,
-                    f"`{name}` reads {_KIND_WORDS[kind]} `{read}`, which",
+                    f"`{name}` reads {KIND_WORDS[kind]} `{read}`, which",
                     kind,
                 )
                 return None
@@ -256,7 +176,9 @@ class Scope:
             return Constant(term.value, type=term.type, span=expression.span)
         assert isinstance(term, Read)
         if term.kind not in place.kinds:
-            self._misplaced(expression.span, place, f"{_KIND_WORDS[term.kind]} `{name}`", term.kind)
+            self.report_misplaced(
+                expression.span, place, f"{KIND_WORDS[term.kind]} `{name}`", term.kind
+            )
             return None
         return Read(term.kind, term.name, type=term.type, span=expression.span)
 
@@ -315,15 +237,6 @@ class Scope:
         self._typed[name] = typed
         return typed
 
-    def _misplaced(self, span: Span, place: Place, what: str, kind: str) -> None:
-        hints = {
-            "noise": "noise may be read in updates and equations only",
-            "next": "a next value may be read in updates, equations and rewards only",
-            "action": "what depends on the action goes into an `on` line",
-            "state": "use numbers, params and lets that read no variable",
-        }
-        self.report("E205", f"{what} cannot be used in {place.name}", span, hints[kind])
-
     def _primed(self, expression: ast.Primed, place: Place) -> Term | None:
         name = expression.name
         if "column" in place.kinds:
@@ -344,7 +257,7 @@ class Scope:
         if definition.term is None:
             return None
         if "next" not in place.kinds:
-            self._misplaced(expression.span, place, f"the next value `{name}'`", "next")
+            self.report_misplaced(expression.span, place, f"the next value `{name}'`", "next")
             return None
         return Read("next", name, type=definition.term.type, span=expression.span)
 
@@ -462,22 +375,6 @@ class Scope:
         is_whole = name in _KEEPS_WHOLE and all(term.type == INT for term in arguments)
         kind = INT if is_whole or name in _ALWAYS_WHOLE else REAL
         return Apply(name, arguments, type=kind, span=expression.span)
-
-
-def accepts(wanted: Type, given: Type) -> bool:
-    """Whether a value of one type may stand where another is wanted."""
-    if wanted.kind == "enum":
-        return given.kind == "enum" and bool(given.members & wanted.members)
-    return wanted == given or (wanted == REAL and given == INT)
-
-
-def join(one: Type, other: Type) -> Type | None:
-    """Return the type of a value that is of one or the other type."""
-    if one.is_number and other.is_number:
-        return INT if one == other == INT else REAL
-    if one.kind == other.kind:
-        return Type(one.kind, one.members | other.members)
-    return None
 
 
 def conversion_hint(wanted: Type, given: Type) -> str | None:

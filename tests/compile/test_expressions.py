@@ -7,8 +7,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mdpdsl.compile.expressions import Frame, evaluate
+from mdpdsl.compile.scope import UPDATE, Definition
 from mdpdsl.compile.terms import BOOL, INT, REAL, Read, Type
-from mdpdsl.compile.typecheck import UPDATE, Definition, Scope
+from mdpdsl.compile.typecheck import Scope
 from mdpdsl.diagnostics import Source, Span
 from mdpdsl.syntax.parse import parse_expression
 from tests.compile.naive import NaiveModel

@@ -60,11 +60,19 @@ def window_masses(
     z is standard normal, or uniform on [0, 1]. With `clip`, the value is clipped to these bounds
     before the variable wraps or clips it.
     """
-    if variable.wraps and family == "normal":
+    if variable.wraps:
         assert variable.edges is not None
-        period = float(variable.edges[-1] - variable.edges[0])
-        if float(scale.max()) > UNIFORM_ON_CIRCLE * period and clip is None:
+        begin = float(variable.edges[0])
+        period = float(variable.edges[-1]) - begin
+        widest = float(scale.max()) / period
+        if family == "normal" and widest > UNIFORM_ON_CIRCLE and clip is None:
             return _uniform_window(variable, location.shape)
+        if family == "uniform" and widest > 1.0 and clip is None:
+            return _turns_and_rest(variable, location, scale)
+        near = begin + np.mod(location - begin, period)
+        if clip is not None:
+            clip = clip[0] - (location - near), clip[1] - (location - near)
+        location = near
     reach = NORMAL_REACH if family == "normal" else 0.0
     low, high = location - reach * scale, location + (reach or 1.0) * scale
     if clip is not None:
@@ -124,6 +132,20 @@ def _uniform_window(variable: Variable, shape: tuple[int, ...]) -> Window:
     assert variable.edges is not None
     masses = np.diff(variable.edges) / (variable.edges[-1] - variable.edges[0])
     return Window(np.zeros(shape[0], np.int64), np.broadcast_to(masses, (*shape, variable.size)))
+
+
+def _turns_and_rest(variable: Variable, low: FloatArray, width: FloatArray) -> Window:
+    """Lay a uniform distribution round a circle: whole turns alike, and the rest of a turn."""
+    assert variable.edges is not None
+    period = float(variable.edges[-1] - variable.edges[0])
+    turns = np.floor(width / period)
+    rest = window_masses(variable, "uniform", low, width - turns * period)
+    share = (turns * period / width)[:, :, None]
+    masses = share * np.diff(variable.edges) / period
+    cells = np.broadcast_to(rest.cells(variable)[:, None, :], rest.masses.shape)
+    rows, nodes = np.arange(len(low))[:, None, None], np.arange(low.shape[1])[:, None]
+    np.add.at(masses, (rows, nodes, cells), (1 - share) * rest.masses)
+    return Window(np.zeros(len(low), np.int64), masses)
 
 
 def _unrolled_cells(variable: Variable, values: FloatArray) -> IntArray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from mdpdsl.compile import domains
 from mdpdsl.compile.checked import Noise
+from mdpdsl.compile.limits import MOST_ACTIONS
 from mdpdsl.compile.parameters import Override, override_parameters
 from mdpdsl.compile.scope import Definition
 from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Read, Type
@@ -45,7 +46,7 @@ class Declarations:
         self.noises = self._noises()
         self.parameters, self.parameter_types = self._parameters()
         self.states = Product(tuple(self.variables.values()))
-        self.actions = Product(tuple(self.action_factors))
+        self.actions = self._action_product()
         self._type_lets()
 
     def all(self, kind: type[S]) -> list[S]:
@@ -54,10 +55,10 @@ class Declarations:
 
     def actions_of(self, names: tuple[ast.Ident, ...]) -> frozenset[int] | None:
         """Return the actions of a list; all of them where it is empty."""
-        everything = np.arange(min(self.actions.size, 10**6))
+        everything = np.arange(self.actions.size)
         if not names:
             return frozenset(everything.tolist())
-        factors = self.action_factors
+        factors = self.actions.variables
         named = factors[0] if factors and factors[0].name == "action" else None
         chosen: set[int] = set()
         is_good = True
@@ -167,6 +168,20 @@ class Declarations:
         self.scope.definitions["action"] = Definition("action", named[0].span, read)
         factor = Variable("action", "enum", len(members), members=tuple(members))
         self.action_factors.append(factor)
+
+    def _action_product(self) -> Product:
+        actions = Product(tuple(self.action_factors))
+        if actions.size <= MOST_ACTIONS:
+            return actions
+        statements = [*self.all(ast.ActionNames), *self.all(ast.ActionFactor)]
+        self.scope.report(
+            "E701",
+            f"{actions.size:,} actions are too many",
+            statements[-1].span,
+            f"use at most {MOST_ACTIONS:,} combinations of values",
+        )
+        self.hold = False
+        return Product(())
 
     def _declare_states(self) -> None:
         for statement in self.all(ast.State):

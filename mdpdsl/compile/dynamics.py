@@ -43,7 +43,8 @@ class Dynamics:
                 equations[update.name.text] = term
             else:
                 self.broken_actions |= set(range(self.declared.actions.size))
-        self._report_cycle(equations, {})
+        if self._report_cycle(equations, {}):
+            self.declared.hold = False
         return equations
 
     def _update(self, update: ast.Update) -> Term | None:

@@ -16,7 +16,6 @@ import numpy as np
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.initial import initial_distribution, no_start
 from mdpdsl.compile.limits import (
-    MOST_ACTIONS,
     MOST_NODES,
     MOST_STATES,
     TooLargeError,
@@ -94,9 +93,6 @@ class _Expander:
     def __init__(
         self, model: CheckedModel, most_states: int | None, progress: Progress | None
     ) -> None:
-        if model.actions.size > MOST_ACTIONS:
-            help_text = f"use at most {MOST_ACTIONS:,} combinations of action values"
-            raise TooLargeError(model, f"{model.actions.size:,} actions", help_text)
         if model.states.size > 2**62:
             raise too_many_states(model, most_states or MOST_STATES)
         self.model = model

@@ -9,7 +9,7 @@ from mdpdsl.diagnostics import Diagnostic
 
 #: States of a model, unless the caller allows more.
 MOST_STATES = 20_000_000
-MOST_ACTIONS = 100_000
+MOST_ACTIONS = 10_000
 #: Points of a cell, and values of the discrete noise of an outcome, together.
 MOST_NODES = 200_000
 #: Part of the free memory that a graph may take while it is built.

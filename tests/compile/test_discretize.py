@@ -104,6 +104,19 @@ def test_noise_much_wider_than_the_circle_is_uniform_on_it() -> None:
     assert dense(graph) == pytest.approx(np.full((4, 4), 0.25), abs=1e-12)
 
 
+def test_uniform_noise_wider_than_the_circle_goes_round_it() -> None:
+    edges = np.array([-1, -0.9, 0, 0.35, 1])
+    nodes = -0.4 + 7.3 * MIDDLES
+    expected = reference(lambda x, w: np.mod(x + w + 1, 2) - 1, nodes, edges)
+    text = one_variable("x + w", "uniform(-0.4, 6.9)", "wrap edges [-1, -0.9, 0, 0.35, 1]")
+    assert np.abs(dense(mdpdsl.loads(text).graph) - expected).max() < REFERENCE_ERROR
+
+
+def test_values_far_outside_are_wrapped_without_a_warning() -> None:
+    graph = mdpdsl.loads(one_variable("x*2^63 + w", cells="wrap bins 5"), all_states=True).graph
+    graph.validate()
+
+
 def test_several_normal_noises_add_up_to_one() -> None:
     two = """
         mdp two  state x in [-1, 1] bins 8  action a  init x = 0

@@ -70,7 +70,10 @@ class Declarations:
                 if any(name.text == factor.name for factor in factors):
                     help_text: str | None = f"write `on any when {name.text} == …`"
                 else:
-                    help_text = did_you_mean(name.text, named.members if named else ())
+                    members = named.members if named else ()
+                    help_text = did_you_mean(name.text, members)
+                    if help_text is None and 0 < len(members) <= 12:
+                        help_text = f"the actions are {', '.join(members)}"
                 self.scope.report("E201", f"unknown action `{name.text}`", name.span, help_text)
                 continue
             cells = self.actions.cells(everything, 0)

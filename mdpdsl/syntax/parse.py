@@ -189,9 +189,15 @@ def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
         return "write a probability as a number: `0.6`"
     if token.type == "COLON" and "BAR" in accepts:
         return "branches are separated by `|`"
+    if token.type == "NUMBER" and before.endswith(",") and "PRIMED" in accepts:
+        return "branches are separated by `|`; `,` joins the updates of one branch"
+    if token.type == "COMMA" and "DOTDOT" in accepts:
+        return "a list of values stands in braces: `{0, 1, 2}`"
+    if statement == ["reward"] and "COLON" in accepts:
+        return "the reward stands behind a colon: `reward : 1`"
     if statement == ["on"] and token.type in ("NUMBER", "COMPARE") and "NUMBER" not in accepts:
         return "an action's value belongs into the guard: `on any when u == 1 -> …`"
-    if token.type == "NAME" and re.search(r"\d\Z", text) and "STAR" in accepts:
+    if token.type == "NAME" and re.search(r"\d\Z", text):
         return f"multiplication is written out: `{_last_number(text)}*{token.value}`"
     if token.type == "COMPARE" and token.value == "==" and "ASSIGN" in accepts:
         return "`==` compares; `=` sets a value"

@@ -13,6 +13,8 @@ import click
 COMMANDS = {
     "check": "Find every mistake of model files.",
     "fmt": "Put model files into the canonical layout.",
+    "explore": "Explore a simulated system and estimate its model.",
+    "compare": "Compare explorers over trials: the table of the paper.",
     "show": "Say what a model is: sizes, classes, complexity; or draw it.",
     "models": "List the shipped models, or print one.",
     "export": "Write a model in another format.",

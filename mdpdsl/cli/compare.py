@@ -1,0 +1,172 @@
+"""`mdpdsl compare`: several explorers on one model, the paper's table."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
+from mdpdsl.cli.exploring import parsed_jobs, run_options, setting_options, showing
+from mdpdsl.cli.output import building, fail, print_json
+from mdpdsl.compile.model import Model, read_source
+from mdpdsl.diagnostics import ModelError
+from mdpdsl.explore.algorithms import plan_for
+from mdpdsl.explore.executor import run_trials
+from mdpdsl.explore.feasible import require_explorable
+from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
+from mdpdsl.explore.summary import Summary, summarize
+from mdpdsl.report.tables import csv_table, latex_table, text_table
+from mdpdsl.results import write_text
+
+#: The rows of the paper's table (paper, table compPolicy).
+PAPER_ROWS: tuple[dict[str, Any], ...] = (
+    {"algorithm": "kappa-dp", "kappa": 10.0, "horizon": "inf"},
+    {"algorithm": "kappa-dp", "kappa": 1.0, "horizon": "inf"},
+    {"algorithm": "kappa-dp", "kappa": 1.0, "horizon": "2"},
+    {"algorithm": "kappa-dp", "kappa": 1.0, "horizon": "1"},
+    {"algorithm": "weighted-maxent", "kappa": 1.0, "horizon": "inf"},
+    {"algorithm": "smm", "kappa": 1.0, "horizon": "inf"},
+    {"algorithm": "maxent", "kappa": 1.0, "horizon": "inf"},
+    {"algorithm": "random", "kappa": 1.0, "horizon": "inf"},
+)
+
+
+@click.command("compare")
+@click.argument("model", metavar="MODEL")
+@click.option("algorithms", "--algorithm", multiple=True, help="An explorer; may be repeated.")
+@click.option("kappas", "--kappa", type=float, multiple=True, help="For kappa-dp; may be repeated.")
+@click.option("horizons", "--horizon", multiple=True, help="For kappa-dp; may be repeated.")
+@click.option(
+    "trials",
+    "--trials",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Independent trials of each.",
+)
+@setting_options
+@click.option(
+    "layout",
+    "--format",
+    type=click.Choice(["text", "csv", "latex"]),
+    default="text",
+    help="How the table is printed.",
+)
+@click.option(
+    "out",
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the table to a file as well.",
+)
+@run_options
+@model_options
+@json_option
+def command(
+    model: str,
+    algorithms: tuple[str, ...],
+    kappas: tuple[float, ...],
+    horizons: tuple[str, ...],
+    trials: int,
+    layout: str,
+    out: Path | None,
+    seed: int | None,
+    jobs: str,
+    settings: tuple[str, ...],
+    all_states: bool,
+    max_states: int | None,
+    is_quiet: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Compare explorers over trials; without any named, the rows of the paper's table."""
+    n_jobs = parsed_jobs(jobs)
+    try:
+        with building(is_quiet or as_json) as progress:
+            loaded = Model(
+                read_source(model),
+                parsed_settings(settings),
+                keeps_all_states=all_states,
+                most_states=max_states,
+                progress=progress,
+            )
+            graph = loaded.graph
+        chosen = [
+            settings_from(loaded.checked.explore, flags, row)
+            for row in _rows(algorithms, kappas, horizons)
+        ]
+        for each in chosen:
+            plan_for(each, graph.n_states)
+        warning = require_explorable(graph)
+    except ModelError as error:
+        fail(error, as_json)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from None
+    if warning is not None and not as_json:
+        click.echo(f"warning: {warning}", err=True)
+    rows = []
+    for each in chosen:
+        with showing(_label(each), each.steps, trials, is_quiet or as_json) as bar:
+            results = run_trials(
+                graph, each, seed=seed or 0, trials=trials, jobs=n_jobs, progress=bar
+            )
+        if len(results) < trials or not all(result.is_finished for result in results):
+            click.echo("stopped; what is finished follows", err=True)
+            break
+        rows.append(summarize(each, results))
+    is_whole = len(rows) == len(chosen)
+    title = f"{loaded.name}, n = {chosen[0].steps:,}, {trials} trials"
+    table = {
+        "text": lambda: text_table(title, rows),
+        "csv": lambda: csv_table(rows),
+        "latex": lambda: latex_table(title, rows),
+    }[layout]()
+    if out is not None:
+        try:
+            write_text(out, table + ("\n" if not table.endswith("\n") else ""))
+        except OSError as error:
+            raise click.ClickException(f"cannot write {out}: {error.strerror}") from None
+    if as_json:
+        print_json(_record(loaded, chosen, rows, trials, seed or 0))
+    else:
+        click.echo(table.rstrip("\n"))
+    sys.exit(0 if is_whole else 1)
+
+
+def _rows(
+    algorithms: tuple[str, ...], kappas: tuple[float, ...], horizons: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """Return the rows that the options name; kappa and horizon concern kappa-dp alone."""
+    if not algorithms and not kappas and not horizons:
+        return [dict(row) for row in PAPER_ROWS]
+    rows: list[dict[str, Any]] = []
+    for algorithm in algorithms or ("kappa-dp",):
+        if algorithm != "kappa-dp":
+            rows.append({"algorithm": algorithm, "horizon": "inf"})
+            continue
+        for kappa, horizon in itertools.product(kappas or (None,), horizons or (None,)):
+            rows.append({"algorithm": algorithm, "kappa": kappa, "horizon": horizon})
+    return rows
+
+
+def _label(settings: ExploreSettings) -> str:
+    return f"{settings.algorithm} kappa={settings.kappa:g} H={settings.horizon_text}"
+
+
+def _record(
+    model: Model, chosen: list[ExploreSettings], rows: list[Summary], trials: int, seed: int
+) -> dict[str, Any]:
+    return {
+        "model": model.name,
+        "hash": model.graph.hash,
+        "parameters": dict(model.parameters),
+        "steps": chosen[0].steps,
+        "trials": trials,
+        "seed": seed,
+        "rows": [asdict(row) | {"ratio_worst": None, "ratio_average": None} for row in rows],
+        "optimum": None,
+    }

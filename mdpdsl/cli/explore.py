@@ -1,0 +1,279 @@
+"""`mdpdsl explore`: an explorer at work, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
+from mdpdsl.cli.exploring import parsed_jobs, run_options, setting_options, showing
+from mdpdsl.cli.output import building, fail, print_diagnostics, print_json
+from mdpdsl.compile.model import Model, read_source
+from mdpdsl.diagnostics import ModelError, Source
+from mdpdsl.explore.executor import TrialResult, run_trials
+from mdpdsl.explore.feasible import require_explorable
+from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
+from mdpdsl.explore.summary import Summary, summarize
+from mdpdsl.results import (
+    RunConfiguration,
+    RunDirectory,
+    RunError,
+    current_versions,
+    write_arrays,
+    write_json,
+)
+
+
+@click.command("explore")
+@click.argument("model", metavar="MODEL", required=False)
+@click.option("algorithm", "--algorithm", help="kappa-dp, random, maxent, weighted-maxent, smm.")
+@click.option(
+    "kappa", "--kappa", type=float, help="Curvature: 1 for the average, more for the worst."
+)
+@click.option("horizon", "--horizon", help="Depth of planning: inf, 1, 2, …")
+@click.option("trials", "--trials", type=click.IntRange(1), help="Independent trials.")
+@setting_options
+@click.option("out", "--out", type=click.Path(path_type=Path), help="The run directory.")
+@click.option(
+    "resume",
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Go on with an earlier run.",
+)
+@run_options
+@model_options
+@json_option
+def command(
+    model: str | None,
+    trials: int | None,
+    seed: int | None,
+    jobs: str,
+    out: Path | None,
+    resume: Path | None,
+    settings: tuple[str, ...],
+    all_states: bool,
+    max_states: int | None,
+    is_quiet: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Explore a simulated system and say how well its model could be estimated.
+
+    Flags override the model's `explore` block, which overrides the defaults.
+    """
+    n_jobs = parsed_jobs(jobs)
+    try:
+        if resume is not None:
+            run, configuration, loaded = _resumed(resume, model, flags, trials, seed, as_json)
+        elif model is None:
+            raise click.UsageError("give a MODEL, or --resume DIR")
+        else:
+            run, configuration, loaded = _started(
+                model,
+                parsed_settings(settings),
+                all_states,
+                max_states,
+                flags,
+                trials,
+                seed,
+                out,
+                is_quiet or as_json,
+            )
+    except ModelError as error:
+        fail(error, as_json)
+    except (SettingsError, RunError) as error:
+        raise click.UsageError(str(error)) from None
+    chosen = ExploreSettings(**configuration.settings)
+    if not as_json:
+        warning = require_explorable(loaded.graph)
+        if warning is not None:
+            click.echo(f"warning: {warning}", err=True)
+        print_diagnostics([d for d in loaded.diagnose() if not d.is_error])
+    with showing(chosen.algorithm, chosen.steps, configuration.trials, is_quiet or as_json) as bar:
+        results = run_trials(
+            loaded.graph,
+            chosen,
+            seed=configuration.seed,
+            trials=configuration.trials,
+            jobs=n_jobs,
+            folder_of=run.trial,
+            progress=bar,
+        )
+    if not all(r.is_finished for r in results) or len(results) < configuration.trials:
+        raise click.ClickException(f"stopped; `mdpdsl explore --resume {run.path}` goes on")
+    summary = summarize(chosen, results)
+    record = _record(configuration, chosen, results, summary, run)
+    _save(run, results, record)
+    if as_json:
+        print_json(record)
+    else:
+        _print(record, summary)
+
+
+def _started(
+    path: str,
+    parameters: dict[str, str],
+    all_states: bool,
+    max_states: int | None,
+    flags: dict[str, Any],
+    trials: int | None,
+    seed: int | None,
+    out: Path | None,
+    is_quiet: bool,
+) -> tuple[RunDirectory, RunConfiguration, Model]:
+    source = read_source(path)
+    with building(is_quiet) as progress:
+        loaded = Model(
+            source,
+            parameters,
+            keeps_all_states=all_states,
+            most_states=max_states,
+            progress=progress,
+        )
+        graph = loaded.graph
+    block = loaded.checked.explore
+    chosen = settings_from(block, flags)
+    _check_algorithm(chosen, graph.n_states)
+    require_explorable(graph)
+    configuration = RunConfiguration(
+        model=loaded.name,
+        hash=graph.hash,
+        parameters=dict(loaded.parameters),
+        options={"all_states": all_states, "max_states": max_states},
+        settings=asdict(chosen),
+        seed=seed if seed is not None else int(block.get("seed", 0)),
+        trials=trials or int(block.get("trials", 1)),
+        versions=current_versions(),
+    )
+    if out is None:
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        out = Path("runs") / f"{loaded.name}-{chosen.algorithm}-{stamp}"
+        number = 1
+        while out.exists():
+            number += 1
+            out = out.with_name(f"{loaded.name}-{chosen.algorithm}-{stamp}-{number}")
+    return RunDirectory.create(out, configuration, source.text), configuration, loaded
+
+
+def _check_algorithm(chosen: ExploreSettings, n_states: int) -> None:
+    from mdpdsl.explore.algorithms import plan_for
+
+    plan_for(chosen, n_states)
+
+
+def _resumed(
+    path: Path,
+    model: str | None,
+    flags: dict[str, Any],
+    trials: int | None,
+    seed: int | None,
+    as_json: bool,
+) -> tuple[RunDirectory, RunConfiguration, Model]:
+    run, configuration = RunDirectory.open(path)
+    given = [name for name, value in flags.items() if value is not None]
+    if model is not None or given or trials is not None or seed is not None:
+        raise RunError("a resumed run keeps its model and settings; give --resume alone")
+    source = Source((run.path / "model.mdp").read_text("utf-8"), str(run.path / "model.mdp"))
+    options = configuration.options
+    loaded = Model(
+        source,
+        configuration.parameters,
+        keeps_all_states=options["all_states"],
+        most_states=options["max_states"],
+    )
+    if loaded.graph.hash != configuration.hash:
+        raise RunError(
+            f"{path}: the model builds to another hash than when the run started; "
+            "versions differ, start a new run"
+        )
+    return run, configuration, loaded
+
+
+def _record(
+    configuration: RunConfiguration,
+    chosen: ExploreSettings,
+    results: list[TrialResult],
+    summary: Summary,
+    run: RunDirectory,
+) -> dict[str, Any]:
+    trials = [
+        {
+            "seed": configuration.seed,
+            "trial": result.index,
+            "failed": result.failed,
+            "unvisited": result.measures.unvisited if result.measures else None,
+            "worst": result.measures.worst if result.measures else None,
+            "average": result.measures.average if result.measures else None,
+            "squared_error": result.measures.squared_error if result.measures else None,
+            "seconds": result.seconds,
+        }
+        for result in results
+    ]
+    return {
+        "model": configuration.model,
+        "hash": configuration.hash,
+        "parameters": dict(configuration.parameters),
+        **asdict(chosen),
+        "horizon": chosen.horizon_text,
+        "seed": configuration.seed,
+        "trials": trials,
+        "truth": True,
+        "failure_rate": summary.failure_rate,
+        "worst": summary.worst,
+        "average": summary.average,
+        "worst_se": summary.worst_se,
+        "average_se": summary.average_se,
+        "optimum": None,
+        "ratio": None,
+        "steps_per_second": summary.steps_per_second,
+        "residual": summary.residual,
+        "versions": dict(configuration.versions),
+        "run": str(run.path),
+    }
+
+
+def _save(run: RunDirectory, results: list[TrialResult], record: dict[str, Any]) -> None:
+    for result in results:
+        folder = run.trial(result.index)
+        counts = result.counts
+        write_arrays(
+            folder / "counts.npz",
+            {
+                "successor_start": counts.successor_start,
+                "successor": counts.successor,
+                "count": counts.count,
+            },
+        )
+        write_json(folder / "metrics.json", {"history": [asdict(m) for m in result.history]})
+    write_json(run.path / "summary.json", record)
+
+
+def _print(record: dict[str, Any], summary: Summary) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False)
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    n_trials = len(record["trials"])
+    table.add_row("explorer", summary.label)
+    table.add_row("steps", f"{record['steps']:,} x {n_trials} trial{'s' if n_trials > 1 else ''}")
+    table.add_row("failed", f"{summary.failure_rate:.0%} (a pair was left unvisited)")
+    table.add_row("L_Worst", _figure(summary.worst, summary.worst_se))
+    table.add_row("L_Avg", _figure(summary.average, summary.average_se))
+    if summary.squared_error is not None:
+        table.add_row("error", f"{summary.squared_error:.3g} mean of ||P - P_hat||^2")
+    table.add_row("speed", f"{summary.steps_per_second:,.0f} steps/s")
+    table.add_row("run", record["run"])
+    console.print(f"{record['model']} ({record['hash']})")
+    console.print(table)
+
+
+def _figure(value: float | None, error: float | None) -> str:
+    if value is None:
+        return "none: every trial failed"
+    return f"{value:,.1f}" + (f" ± {error:,.1f}" if error is not None else "")

@@ -1,0 +1,104 @@
+"""What `explore` and `compare` share: options, progress, and how a trial is told."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from mdpdsl.explore.executor import Progress
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def setting_options(function: F) -> F:
+    """Add the settings that hold for every algorithm of a command."""
+    for option in (
+        click.option(
+            "discounts_last",
+            "--discount-last/--no-discount-last",
+            default=None,
+            help="Whether the choice of action discounts the next value.",
+        ),
+        click.option(
+            "most_backups",
+            "--backups",
+            type=click.IntRange(1),
+            help="Backups per step of prioritized sweeping.",
+        ),
+        click.option("planner", "--planner", help="auto, full or prioritized."),
+        click.option("target", "--target", help="What smm matches: complexity or uniform."),
+        click.option("xi", "--xi", type=float, help="Share of random actions of maxent."),
+        click.option("beta", "--beta", type=float, help="Scale of the Bernstein bonus."),
+        click.option("epsilon", "--epsilon", type=float, help="T+ = max(T, epsilon)."),
+        click.option("bonus", "--bonus", help="paper, bernstein or none."),
+        click.option("delta", "--delta", type=float, help="Confidence level."),
+        click.option("gamma", "--gamma", type=float, help="Discount of planning."),
+        click.option("steps", "--steps", type=_whole, help="Steps of a trial."),
+    ):
+        function = option(function)
+    return function
+
+
+def run_options(function: F) -> F:
+    """Add the options of how trials are run."""
+    for option in (
+        click.option("is_quiet", "--quiet", is_flag=True, help="Show no progress."),
+        click.option("jobs", "--jobs", default="auto", help="Processes; auto is one per core."),
+        click.option("seed", "--seed", type=click.IntRange(0), help="Seed of the run."),
+    ):
+        function = option(function)
+    return function
+
+
+def parsed_jobs(jobs: str) -> int | None:
+    """Read the number of processes."""
+    if jobs == "auto":
+        return None
+    if not jobs.isdigit() or int(jobs) == 0:
+        raise click.UsageError(f"--jobs takes a number or auto, not `{jobs}`")
+    return int(jobs)
+
+
+@contextmanager
+def showing(label: str, steps: int, trials: int, is_quiet: bool) -> Iterator[Progress | None]:
+    """Show a bar with rate and time left on a terminal; nothing elsewhere."""
+    if is_quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    began = time.perf_counter()
+    with Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task(label, total=steps * trials, rate="")
+
+        def update(done: list[int]) -> None:
+            total = sum(done)
+            rate = f"{total / (time.perf_counter() - began):,.0f} steps/s"
+            bar.update(task, completed=total, rate=rate)
+
+        yield update
+
+
+def _whole(text: str) -> int:
+    """Read a whole number as people write it: 100000, 100_000, 1e5."""
+    try:
+        number = float(text.replace("_", ""))
+    except ValueError:
+        number = float("nan")
+    if not number.is_integer():
+        raise click.BadParameter(f"`{text}` is not a whole number")
+    return int(number)

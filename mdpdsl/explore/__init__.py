@@ -1,0 +1,1 @@
+"""Exploring a system step by step: explorers, experience, the loop, and how well it went."""

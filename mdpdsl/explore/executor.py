@@ -1,0 +1,176 @@
+"""Trials in processes: the same seed gives the same counts, however many processes there are."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdpdsl.estimate.counts import Counts
+from mdpdsl.explore.metrics import Measures
+from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+#: Told, for each trial, the steps done; called about five times a second.
+Progress = Callable[[list[int]], None]
+
+
+@dataclass(frozen=True, eq=False)
+class TrialResult:
+    """What came of one trial."""
+
+    index: int
+    is_finished: bool
+    measures: Measures | None
+    history: tuple[Measures, ...]
+    counts: Counts
+    seconds: float
+    residual: float
+
+    @property
+    def failed(self) -> bool:
+        """Whether a pair was left unvisited."""
+        return self.measures is not None and self.measures.unvisited > 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    truth: TransitionGraph
+    settings: ExploreSettings
+    seed: int
+    index: int
+    folder: Path | None
+
+
+def run_trials(
+    truth: TransitionGraph,
+    settings: ExploreSettings,
+    *,
+    seed: int,
+    trials: int,
+    jobs: int | None = None,
+    folder_of: Callable[[int], Path] | None = None,
+    progress: Progress | None = None,
+) -> list[TrialResult]:
+    """Run trials in processes, each in its own folder if there is one.
+
+    An interrupt (Ctrl-C) stops all trials where they are; those with a folder are saved.
+    """
+    from mdpdsl.explore.algorithms import plan_for
+
+    plan_for(settings, truth.n_states)  # an unknown algorithm is told before processes start
+    tasks = [
+        _Task(truth, settings, seed, i, folder_of(i) if folder_of else None) for i in range(trials)
+    ]
+    n_jobs = min(trials, jobs or os.cpu_count() or 1)
+    if n_jobs == 1:
+        return _run_here(tasks, progress)
+    context = multiprocessing.get_context("fork" if os.name == "posix" else "spawn")
+    board, stop = context.Array("q", trials), context.Event()
+    with ProcessPoolExecutor(
+        n_jobs, mp_context=context, initializer=_adopt, initargs=(board, stop)
+    ) as pool:
+        return _collect(pool, tasks, board, stop, progress)
+
+
+def trial_seeds(seed: int, index: int) -> np.random.SeedSequence:
+    """Return the seeds of one trial of a run."""
+    return np.random.SeedSequence(seed, spawn_key=(index,))
+
+
+def _run_here(tasks: list[_Task], progress: Progress | None) -> list[TrialResult]:
+    done = [0] * len(tasks)
+    interrupted = False
+    told = time.perf_counter()
+
+    def watch_for(index: int) -> Callable[[int], bool]:
+        def watch(steps: int) -> bool:
+            nonlocal told
+            done[index] = steps
+            if progress is not None and time.perf_counter() - told > 0.2:
+                progress(done)
+                told = time.perf_counter()
+            return not interrupted
+
+        return watch
+
+    def interrupt(*_: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+
+    previous = signal.signal(signal.SIGINT, interrupt)
+    try:
+        results = []
+        for task in tasks:
+            results.append(_run_task(task, watch_for(task.index)))
+            if interrupted:
+                break
+        return results
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+_board: Any = None
+_stop: Any = None
+
+
+def _adopt(board: Any, stop: Any) -> None:
+    """Take over, in a new process, the board of progress and the sign to stop."""
+    global _board, _stop
+    _board, _stop = board, stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells when to stop
+
+
+def _run_in_process(task: _Task) -> TrialResult:
+    def watch(steps: int) -> bool:
+        _board[task.index] = steps
+        return not _stop.is_set()
+
+    return _run_task(task, watch)
+
+
+def _collect(
+    pool: Executor, tasks: list[_Task], board: Any, stop: Any, progress: Progress | None
+) -> list[TrialResult]:
+    pending: set[Future[TrialResult]] = {pool.submit(_run_in_process, task) for task in tasks}
+    results: list[TrialResult] = []
+    while pending:
+        try:
+            finished, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+        except KeyboardInterrupt:
+            stop.set()
+            pending = {future for future in pending if not future.cancel()}
+            continue
+        results += [future.result() for future in finished]
+        if progress is not None:
+            progress(list(board))
+    return sorted(results, key=lambda result: result.index)
+
+
+def _run_task(task: _Task, watch: Callable[[int], bool]) -> TrialResult:
+    from mdpdsl.explore.trial import continue_trial, final_measures, load_trial, new_trial
+
+    seeds = trial_seeds(task.seed, task.index)
+    if task.folder is None:
+        trial = new_trial(task.truth, task.settings, seeds)
+    else:
+        trial = load_trial(task.truth, task.settings, seeds, task.folder)
+    if not trial.is_finished:
+        continue_trial(trial, task.truth, watch, task.folder)
+    return TrialResult(
+        index=task.index,
+        is_finished=trial.is_finished,
+        measures=final_measures(trial, task.truth) if trial.history else None,
+        history=tuple(trial.history),
+        counts=trial.counts,
+        seconds=trial.seconds,
+        residual=trial.explorer.residual(),
+    )

@@ -1,0 +1,70 @@
+"""An explorer for one's own loop: act, observe, estimate.
+
+explorer = Explorer(model.graph, settings, np.random.default_rng(0))
+action = explorer.act(state)
+explorer.observe(state, action, next_state)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdpdsl.estimate.counts import Counts, counts_from, estimated_graph
+from mdpdsl.explore.algorithms import plan_for
+from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels.memory import Memory, count, has_room, new_memory, with_larger_pool
+from mdpdsl.kernels.planning import bellman_residual, choose
+from mdpdsl.kernels.rewards import Plan, refresh, reward_after_visit
+
+
+class Explorer:
+    """Decides what to do next, from what it has seen; of a graph it reads the spaces only."""
+
+    def __init__(
+        self, spaces: TransitionGraph, settings: ExploreSettings, generator: np.random.Generator
+    ) -> None:
+        self.spaces = spaces
+        self.settings = settings
+        self.generator = generator
+        self.plan: Plan = plan_for(settings, spaces.n_states)
+        self.memory: Memory = new_memory(spaces.pair_start, spaces.pair_state)
+        refresh(self.memory, self.plan)
+
+    def act(self, state: int) -> int:
+        """Return the action to take in a state, by its index."""
+        pair = choose(self.memory, self.plan, state, self.generator)
+        return int(self.spaces.pair_action[pair])
+
+    def observe(self, state: int, action: int, next_state: int) -> None:
+        """Learn from one transition."""
+        if not 0 <= next_state < self.spaces.n_states:
+            raise ValueError(f"{next_state} is not a state; there are {self.spaces.n_states}")
+        if not has_room(self.memory):
+            self.memory = with_larger_pool(self.memory)
+        pair = self.spaces.pair(state, action)
+        count(self.memory, pair, next_state)
+        reward_after_visit(self.memory, self.plan, pair)
+
+    @property
+    def counts(self) -> Counts:
+        """All transitions seen so far."""
+        return memory_counts(self.memory)
+
+    def estimate(self) -> TransitionGraph:
+        """Return the model estimated so far."""
+        return estimated_graph(self.counts, self.spaces)
+
+    def residual(self) -> float:
+        """Return how far the values planned with are from solved, relative to their span."""
+        return float(bellman_residual(self.memory, self.plan))
+
+
+def memory_counts(memory: Memory) -> Counts:
+    """Take the counts out of a memory."""
+    sizes = memory.slot_size.astype(np.int64)
+    pairs = np.repeat(np.arange(len(sizes)), sizes)
+    before = np.concatenate([[0], np.cumsum(sizes)])[:-1]
+    slots = np.arange(len(pairs)) - before[pairs] + memory.slot_start.astype(np.int64)[pairs]
+    found = memory.slot_count[slots].astype(np.int64)
+    return counts_from(pairs, memory.slot_state[slots].astype(np.int64), found, len(sizes))

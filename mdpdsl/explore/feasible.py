@@ -1,0 +1,46 @@
+"""Whether a model can be explored at all: said before a run, with the pairs that prevent it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdpdsl.explore.settings import SettingsError
+from mdpdsl.graph.analysis import communicating_classes, never_visited_pairs
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+#: Pairs named in a message.
+MOST_NAMED = 5
+
+
+def require_explorable(graph: TransitionGraph) -> str | None:
+    """Raise SettingsError where a pair can never be visited; return a warning, if there is one."""
+    if not graph.has_dynamics:
+        raise SettingsError(
+            "the model has no dynamics to simulate; estimate them from a log, or add `on` lines "
+            "or equations"
+        )
+    unreachable = never_visited_pairs(graph)
+    if len(unreachable):
+        named = "; ".join(_pair_text(graph, int(pair)) for pair in unreachable[:MOST_NAMED])
+        more = (
+            f" and {len(unreachable) - MOST_NAMED:,} more" if len(unreachable) > MOST_NAMED else ""
+        )
+        raise SettingsError(
+            f"{len(unreachable):,} of {graph.n_pairs:,} pairs can never be visited from the "
+            f"initial states: {named}{more}; remove `states all`, or start elsewhere with `init`"
+        )
+    classes = communicating_classes(graph)
+    if classes.n_classes > 1:
+        closed = int(np.count_nonzero(classes.is_closed))
+        return (
+            f"the model has {classes.n_classes:,} communicating classes ({closed:,} closed): once "
+            "a run has left a class it never returns, and pairs not visited there are lost; "
+            "`restart when …` makes episodes start again"
+        )
+    return None
+
+
+def _pair_text(graph: TransitionGraph, pair: int) -> str:
+    state = graph.states.native(int(graph.pair_state[pair]))
+    values = ", ".join(f"{name} = {value}" for name, value in state.items())
+    return f"{graph.actions.labels[graph.pair_action[pair]]} in {values}"

@@ -1,0 +1,76 @@
+"""How well a run went, in the paper's measures (paper, section on evaluation metrics).
+
+L(s,a) = n c(s,a) / T(s,a); L_Worst and L_Avg are its maximum and mean over the available pairs,
+with the true c where it is known. A run that left a pair unvisited has failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.estimate.counts import Counts
+from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+
+@dataclass(frozen=True)
+class Measures:
+    """The measures of a run at one time; `worst` and `average` are None where it has failed."""
+
+    step: int
+    unvisited: int
+    worst: float | None
+    average: float | None
+    utility: float | None  # U_kappa(d_hat), None where it is not a finite number
+    squared_error: float | None = None  # mean over pairs of ||P - P_hat||^2, where P is known
+
+
+def measure(step: int, visits: IntArray, c: FloatArray, kappa: float) -> Measures:
+    """Measure visits against complexities c(s,a).
+
+    A pair with c = 0 needs no estimate, only a visit.
+    """
+    unvisited = int(np.count_nonzero(visits == 0))
+    if unvisited:
+        return Measures(step, unvisited, None, None, None)
+    L = c * (step / visits)
+    return Measures(step, 0, float(L.max()), float(L.mean()), utility(visits / step, c, kappa))
+
+
+def utility(d: FloatArray, c: FloatArray, kappa: float) -> float | None:
+    """Return U_kappa(d) (paper, eq. Ukappa_definition); None where it overflows."""
+    if kappa == 1:
+        return float(np.sum(c * np.log(d)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = float(np.sum(c**kappa * d ** (1 - kappa)) / (1 - kappa))
+    return value if np.isfinite(value) else None
+
+
+def mean_squared_error(truth: TransitionGraph, counts: Counts) -> float:
+    """Return the mean over visited pairs of ||P - P_hat||_2^2."""
+    visits = counts.visits
+    seen = visits > 0
+    pair = np.repeat(np.arange(truth.n_pairs), np.diff(counts.successor_start))
+    estimate = counts.count / visits[pair]
+    # ||P - P_hat||^2 = sum P^2 - 2 sum P P_hat + sum P_hat^2, the middle over what was seen.
+    P = truth.transition_matrix()
+    true_squares = np.add.reduceat(truth.probability**2, truth.successor_start[:-1])
+    keys = pair * np.int64(truth.n_states) + counts.successor
+    branch_pair = np.repeat(np.arange(truth.n_pairs), np.diff(truth.successor_start))
+    branch_keys = branch_pair * np.int64(truth.n_states) + truth.successor
+    place = np.minimum(np.searchsorted(branch_keys, keys), len(branch_keys) - 1)
+    matching = np.where(branch_keys[place] == keys, P.data[place], 0.0)
+    n_pairs = truth.n_pairs
+    mixed = np.bincount(pair, matching * estimate, minlength=n_pairs)
+    squares = np.bincount(pair, estimate**2, minlength=n_pairs)
+    error = true_squares - 2 * mixed + squares
+    return float(error[seen].mean()) if seen.any() else float("nan")
+
+
+def checkpoints(steps: int, per_decade: int = 6) -> list[int]:
+    """Return logarithmically spaced times up to the last step."""
+    n = max(1, round(per_decade * np.log10(max(steps, 10))))
+    times = np.unique(np.round(np.logspace(0, np.log10(steps), n + 1)).astype(np.int64))
+    return sorted({*times.tolist(), steps})

@@ -1,0 +1,100 @@
+"""The settings of a run, with their defaults, checked once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from mdpdsl.diagnostics import did_you_mean
+
+BONUSES = ("paper", "bernstein", "none")
+PLANNERS = ("auto", "full", "prioritized")
+TARGETS = ("complexity", "uniform")
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be; the message says what would be right."""
+
+
+@dataclass(frozen=True)
+class ExploreSettings:
+    """How to explore; None takes the algorithm's own default.
+
+    `horizon` is the depth of planning, None without end; `epsilon` the least a visit count counts
+    (T+ = max(T, epsilon)); `beta` scales the Bernstein bonus; `xi` is the share of random actions
+    of maxent; `tolerance` ends value iteration, relative to the span of the values; `most_backups`
+    bounds prioritized sweeping per step; `discounts_last` is false for the paper's choice of
+    action, which does not discount the value of the next state.
+    """
+
+    algorithm: str = "kappa-dp"
+    kappa: float = 1.0
+    horizon: int | None = None
+    gamma: float = 0.99
+    delta: float = 0.1
+    bonus: str | None = None
+    steps: int = 100_000
+    epsilon: float = 0.1
+    beta: float = 2.0
+    xi: float = 0.1
+    target: str = "complexity"
+    planner: str = "auto"
+    tolerance: float = 1e-3
+    most_backups: int = 200
+    discounts_last: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse values that cannot be."""
+        _require(self.kappa >= 1 and math.isfinite(self.kappa), "kappa", self.kappa, "1 or more")
+        _require(0 < self.gamma < 1, "gamma", self.gamma, "between 0 and 1")
+        _require(0 < self.delta < 1, "delta", self.delta, "between 0 and 1")
+        _require(self.steps >= 1, "steps", self.steps, "1 or more")
+        _require(0 < self.epsilon <= 1, "epsilon", self.epsilon, "above 0, up to 1")
+        _require(self.beta >= 0, "beta", self.beta, "0 or more")
+        _require(0 <= self.xi <= 1, "xi", self.xi, "between 0 and 1")
+        _require(0 < self.tolerance < 1, "tolerance", self.tolerance, "between 0 and 1")
+        _require(self.most_backups >= 1, "most_backups", self.most_backups, "1 or more")
+        if self.horizon is not None:
+            _require(self.horizon >= 1, "horizon", self.horizon, "1 or more, or inf")
+        _require_one_of("bonus", self.bonus, (*BONUSES, None))
+        _require_one_of("planner", self.planner, PLANNERS)
+        _require_one_of("target", self.target, TARGETS)
+
+    @property
+    def horizon_text(self) -> str:
+        """The horizon as people write it."""
+        return "inf" if self.horizon is None else str(self.horizon)
+
+
+def settings_from(*sources: Mapping[str, object]) -> ExploreSettings:
+    """Join settings, earlier sources first; what a source leaves out or has as None is not set."""
+    found: dict[str, object] = {}
+    known = {field.name for field in fields(ExploreSettings)}
+    for source in sources:
+        found |= {k: v for k, v in source.items() if v is not None and k in known}
+    if isinstance(found.get("horizon"), str):
+        found["horizon"] = parse_horizon(str(found["horizon"]))
+    return replace(ExploreSettings(), **found)  # type: ignore[arg-type]
+
+
+def parse_horizon(text: str) -> int | None:
+    """Read a horizon: a number, or `inf`."""
+    if text == "inf":
+        return None
+    if not text.isdigit():
+        raise SettingsError(f"horizon must be 1 or more, or inf; not `{text}`")
+    return int(text)
+
+
+def _require(is_allowed: bool, name: str, value: object, words: str) -> None:
+    if not is_allowed:
+        raise SettingsError(f"{name} must be {words}, not {value}")
+
+
+def _require_one_of(name: str, value: str | None, allowed: tuple[str | None, ...]) -> None:
+    if value in allowed:
+        return
+    names = [word for word in allowed if word is not None]
+    hint = did_you_mean(str(value), names) or f"there are {', '.join(names)}"
+    raise SettingsError(f"unknown {name} `{value}`; {hint}")

@@ -1,0 +1,152 @@
+"""One trial of an explorer against a simulated system; it may stop anywhere and go on later.
+
+Where it stops makes no difference to what it does: the loop is a function of the memory, the state
+and the two random generators, and these are saved together.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from mdpdsl.estimate.complexity import squared_l2_complexity
+from mdpdsl.estimate.counts import Counts
+from mdpdsl.explore.explorer import Explorer, memory_counts
+from mdpdsl.explore.metrics import Measures, checkpoints, mean_squared_error, measure
+from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels.loop import explore_steps, new_simulator
+from mdpdsl.kernels.memory import Memory, with_larger_pool
+from mdpdsl.results import write_arrays
+
+#: Seconds between two looks at whether to stop, and between two savings.
+LOOK_SECONDS = 0.25
+SAVE_SECONDS = 5.0
+
+#: Told the steps done; returns whether to go on.
+Watch = Callable[[int], bool]
+
+
+@dataclass
+class Trial:
+    """A trial on its way."""
+
+    explorer: Explorer
+    system_generator: np.random.Generator
+    state: int
+    done: int = 0
+    seconds: float = 0.0
+    history: list[Measures] = field(default_factory=list)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all steps are done."""
+        return self.done == self.explorer.settings.steps
+
+    @property
+    def counts(self) -> Counts:
+        """The transitions counted so far."""
+        return memory_counts(self.explorer.memory)
+
+
+def new_trial(
+    truth: TransitionGraph, settings: ExploreSettings, seeds: np.random.SeedSequence
+) -> Trial:
+    """Start a trial: one generator for the explorer's choices, one for the system's."""
+    explorer_seed, system_seed = seeds.spawn(2)
+    explorer = Explorer(truth, settings, np.random.default_rng(explorer_seed))
+    system_generator = np.random.default_rng(system_seed)
+    state = int(system_generator.choice(truth.n_states, p=truth.initial))
+    return Trial(explorer, system_generator, state)
+
+
+def continue_trial(
+    trial: Trial, truth: TransitionGraph, watch: Watch, save_to: Path | None
+) -> None:
+    """Run a trial to its end, or until the watch says stop; measure it at its checkpoints."""
+    settings, explorer = trial.explorer.settings, trial.explorer
+    simulator = new_simulator(truth)
+    c = squared_l2_complexity(truth)
+    pending = [t for t in checkpoints(settings.steps) if t > trial.done]
+    chunk = 1_000
+    saved_at = time.perf_counter()
+    while pending:
+        begin = time.perf_counter()
+        n = min(chunk, pending[0] - trial.done)
+        trial.state, done = explore_steps(
+            explorer.memory,
+            explorer.plan,
+            simulator,
+            trial.state,
+            n,
+            explorer.generator,
+            trial.system_generator,
+        )
+        if done < n:
+            explorer.memory = with_larger_pool(explorer.memory)
+        trial.done += done
+        elapsed = time.perf_counter() - begin
+        trial.seconds += elapsed
+        if done == n == chunk and elapsed < LOOK_SECONDS / 2:
+            chunk *= 2
+        if trial.done == pending[0]:
+            pending.pop(0)
+            trial.history.append(measure(trial.done, explorer.memory.visits, c, settings.kappa))
+        if not watch(trial.done):
+            break
+        if save_to is not None and time.perf_counter() - saved_at > SAVE_SECONDS:
+            save_trial(trial, save_to)
+            saved_at = time.perf_counter()
+    if save_to is not None:
+        save_trial(trial, save_to)
+
+
+def final_measures(trial: Trial, truth: TransitionGraph) -> Measures:
+    """Return the last measures, with the true error."""
+    error = mean_squared_error(truth, trial.counts)
+    last = trial.history[-1]
+    return Measures(**(asdict(last) | {"squared_error": error}))
+
+
+def save_trial(trial: Trial, folder: Path) -> None:
+    """Save all that a trial needs to go on."""
+    explorer = trial.explorer
+    record = {
+        "state": trial.state,
+        "done": trial.done,
+        "seconds": trial.seconds,
+        "explorer_generator": explorer.generator.bit_generator.state,
+        "system_generator": trial.system_generator.bit_generator.state,
+        "history": [asdict(measures) for measures in trial.history],
+    }
+    memory = explorer.memory._asdict()
+    del memory["pair_start"], memory["pair_state"]
+    write_arrays(folder / "state.npz", memory | {"record": np.array(json.dumps(record))})
+
+
+def load_trial(
+    truth: TransitionGraph,
+    settings: ExploreSettings,
+    seeds: np.random.SeedSequence,
+    folder: Path,
+) -> Trial:
+    """Go on from what was saved; start anew where nothing was."""
+    trial = new_trial(truth, settings, seeds)
+    path = folder / "state.npz"
+    if not path.exists():
+        return trial
+    with np.load(path, allow_pickle=False) as saved:
+        arrays = {name: saved[name] for name in Memory._fields if name in saved}
+        record = json.loads(str(saved["record"]))
+    trial.explorer.memory = trial.explorer.memory._replace(**arrays)
+    trial.explorer.generator.bit_generator.state = record["explorer_generator"]
+    trial.system_generator.bit_generator.state = record["system_generator"]
+    trial.state, trial.done = record["state"], record["done"]
+    trial.seconds = record["seconds"]
+    trial.history = [Measures(**measures) for measures in record["history"]]
+    return trial

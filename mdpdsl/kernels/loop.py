@@ -1,0 +1,69 @@
+"""The explore loop: choose, step, count, all compiled."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba as nb
+import numpy as np
+
+from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
+from mdpdsl.kernels.memory import Memory, count, has_room
+from mdpdsl.kernels.planning import choose
+from mdpdsl.kernels.rewards import Plan, reward_after_visit
+
+
+class Simulator(NamedTuple):
+    """A transition graph to draw successors from."""
+
+    successor_start: IntArray  # [n_pairs + 1]
+    successor: StateArray  # [n_branches]
+    cumulative: FloatArray  # [n_branches]  running sums within a pair, the last 1
+
+
+def new_simulator(graph: TransitionGraph) -> Simulator:
+    """Prepare a graph for drawing."""
+    total = np.cumsum(graph.probability)
+    before = np.concatenate([[0.0], total])[graph.successor_start[:-1]]
+    cumulative = total - np.repeat(before, np.diff(graph.successor_start))
+    cumulative[graph.successor_start[1:] - 1] = 1.0
+    return Simulator(graph.successor_start, graph.successor, cumulative)
+
+
+@nb.njit(cache=True)
+def draw_successor(simulator: Simulator, pair: int, generator: np.random.Generator) -> int:
+    """Draw the next state of a pair."""
+    low, high = simulator.successor_start[pair], simulator.successor_start[pair + 1] - 1
+    u = generator.random()
+    while low < high:
+        middle = (low + high) // 2
+        if u < simulator.cumulative[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return simulator.successor[low]
+
+
+@nb.njit(cache=True)
+def explore_steps(
+    memory: Memory,
+    plan: Plan,
+    simulator: Simulator,
+    state: int,
+    n_steps: int,
+    explorer_generator: np.random.Generator,
+    system_generator: np.random.Generator,
+) -> tuple[int, int]:
+    """Explore a simulated system; return the state reached and how many steps were done.
+
+    Fewer than asked for mean that the memory needs a larger pool.
+    """
+    for step in range(n_steps):
+        if not has_room(memory):
+            return state, step
+        pair = choose(memory, plan, state, explorer_generator)
+        state = draw_successor(simulator, pair, system_generator)
+        count(memory, pair, state)
+        reward_after_visit(memory, plan, pair)
+    return state, n_steps

@@ -1,0 +1,152 @@
+"""What an explorer has seen and what it plans with: arrays that compiled loops read and write.
+
+Successor counts are sparse and grow: a pair has a run of slots in one pool; a full run moves to the
+end of the pool with twice its room. Each state has a chain of the pairs seen to lead to it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import StateArray
+
+#: Unsigned, so that compiled code need not ask whether an index counts from the end.
+IndexArray = npt.NDArray[np.uint32]
+
+#: Positions in `Memory.integers`.
+TIME, POOL_USED, CHAIN_USED, LARGEST_ROOM, QUEUE_FIRST, QUEUE_SIZE, NEXT_REFRESH, N_BACKUPS = range(
+    8
+)
+#: Positions in `Memory.reals`.
+REFERENCE, VALUE_SUM = range(2)
+
+#: Slots a pair gets when it is seen first.
+FIRST_SLOTS = 4
+#: Pairs whose largest log-weight is kept together.
+BLOCK = 512
+
+
+class Memory(NamedTuple):
+    """Counts, rewards and values of one run; S states, n pairs."""
+
+    pair_start: IntArray  # [S + 1]
+    pair_state: StateArray  # [n]
+    visits: IntArray  # [n]     T(s,a)
+    state_visits: IntArray  # [S]     sum_a T(s,a)
+    squares: FloatArray  # [n]     sum_s' T(s,a,s')^2
+    slot_start: IndexArray  # [n]     first slot of a pair
+    slot_size: IndexArray  # [n]     slots in use
+    slot_room: IndexArray  # [n]     slots it has
+    slot_state: IndexArray  # [pool]  successor
+    slot_count: FloatArray  # [pool]  T(s,a,s'), whole
+    chain_first: IntArray  # [S]     first link of the pairs that lead to a state, -1 if none
+    chain_pair: StateArray  # [pool]
+    chain_next: IntArray  # [pool]  next link, -1 at the end
+    upper: FloatArray  # [n]     upper confidence bound of c
+    weight: FloatArray  # [n]     log of what the reward is a power of
+    block_best: FloatArray  # [n / BLOCK]  largest weight of a block of pairs
+    reward: FloatArray  # [n]
+    best_reward: FloatArray  # [S]     max_a reward
+    value: FloatArray  # [S]     V
+    scratch: FloatArray  # [2, S]
+    queue: StateArray  # [S]     states whose values wait for a backup
+    is_queued: npt.NDArray[np.bool_]  # [S]
+    integers: IntArray  # [8]
+    reals: FloatArray  # [2]
+
+
+def new_memory(pair_start: IntArray, pair_state: StateArray) -> Memory:
+    """Return a memory that has seen nothing."""
+    n_pairs, n_states = len(pair_state), len(pair_start) - 1
+    pool = 2 * FIRST_SLOTS * n_pairs + 64
+    return Memory(
+        pair_start=pair_start.astype(np.int64),
+        pair_state=pair_state.astype(np.int32),
+        visits=np.zeros(n_pairs, np.int64),
+        state_visits=np.zeros(n_states, np.int64),
+        squares=np.zeros(n_pairs),
+        slot_start=np.zeros(n_pairs, np.uint32),
+        slot_size=np.zeros(n_pairs, np.uint32),
+        slot_room=np.zeros(n_pairs, np.uint32),
+        slot_state=np.zeros(pool, np.uint32),
+        slot_count=np.zeros(pool),
+        chain_first=np.full(n_states, -1, np.int64),
+        chain_pair=np.zeros(pool, np.int32),
+        chain_next=np.full(pool, -1, np.int64),
+        upper=np.ones(n_pairs),
+        weight=np.zeros(n_pairs),
+        block_best=np.full(-(-n_pairs // BLOCK), -np.inf),
+        reward=np.zeros(n_pairs),
+        best_reward=np.zeros(n_states),
+        value=np.zeros(n_states),
+        scratch=np.zeros((2, n_states)),
+        queue=np.zeros(n_states, np.int32),
+        is_queued=np.zeros(n_states, np.bool_),
+        integers=np.zeros(8, np.int64),
+        reals=np.zeros(2),
+    )
+
+
+def with_larger_pool(memory: Memory) -> Memory:
+    """Return the same memory with twice the room for successors."""
+    return memory._replace(
+        slot_state=np.concatenate([memory.slot_state, np.zeros_like(memory.slot_state)]),
+        slot_count=np.concatenate([memory.slot_count, np.zeros_like(memory.slot_count)]),
+        chain_pair=np.concatenate([memory.chain_pair, np.zeros_like(memory.chain_pair)]),
+        chain_next=np.concatenate([memory.chain_next, np.full_like(memory.chain_next, -1)]),
+    )
+
+
+@nb.njit(cache=True)
+def has_room(memory: Memory) -> bool:
+    """Tell whether one more successor of any pair can be counted without a larger pool."""
+    needed = max(FIRST_SLOTS, 2 * memory.integers[LARGEST_ROOM])
+    return memory.integers[POOL_USED] + needed <= len(memory.slot_state) and memory.integers[
+        CHAIN_USED
+    ] < len(memory.chain_pair)
+
+
+@nb.njit(cache=True)
+def count(memory: Memory, pair: int, following: int) -> None:
+    """Count one transition."""
+    memory.integers[TIME] += 1
+    memory.visits[pair] += 1
+    memory.state_visits[memory.pair_state[pair]] += 1
+    start, size = memory.slot_start[pair], memory.slot_size[pair]
+    for slot in range(start, start + size):
+        if memory.slot_state[slot] == following:
+            memory.squares[pair] += 2.0 * memory.slot_count[slot] + 1.0
+            memory.slot_count[slot] += 1.0
+            return
+    if size == memory.slot_room[pair]:
+        _move(memory, pair)
+        start = memory.slot_start[pair]
+    memory.slot_state[start + size] = following
+    memory.slot_count[start + size] = 1.0
+    memory.slot_size[pair] = size + 1
+    memory.squares[pair] += 1.0
+    link = memory.integers[CHAIN_USED]
+    memory.integers[CHAIN_USED] = link + 1
+    memory.chain_pair[link] = pair
+    memory.chain_next[link] = memory.chain_first[following]
+    memory.chain_first[following] = link
+
+
+@nb.njit(cache=True)
+def _move(memory: Memory, pair: int) -> None:
+    """Give a pair twice its room, at the end of the pool."""
+    size = memory.slot_size[pair]
+    room = max(FIRST_SLOTS, 2 * int(memory.slot_room[pair]))
+    old, new = memory.slot_start[pair], memory.integers[POOL_USED]
+    for i in range(size):
+        memory.slot_state[new + i] = memory.slot_state[old + i]
+        memory.slot_count[new + i] = memory.slot_count[old + i]
+    memory.slot_start[pair] = new
+    memory.slot_room[pair] = room
+    memory.integers[LARGEST_ROOM] = max(memory.integers[LARGEST_ROOM], room)
+    memory.integers[POOL_USED] = new + room

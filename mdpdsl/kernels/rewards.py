@@ -1,0 +1,179 @@
+"""The planning rewards of the explorers, kept up to date pair by pair.
+
+kappa-Explorer plans with r(s,a) = UCB(c^kappa) / T+^kappa (paper, algorithm general-dp), which
+spans more than 1e40 at kappa = 10. Here r = exp(kappa (log x - reference)) with x = UCB(c)/T+, and
+the reference is moved, together with the values, when the largest x has left it: rewards neither
+overflow nor all vanish, whatever kappa. The other rewards are logarithms and need no scaling.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba as nb
+import numpy as np
+
+from mdpdsl.kernels.memory import BLOCK, NEXT_REFRESH, REFERENCE, TIME, VALUE_SUM, Memory
+
+#: What `Plan.kind` may be.
+RANDOM, KAPPA, MAXENT, WEIGHTED_MAXENT, SMM = range(5)
+#: What `Plan.bonus` may be.
+NO_BONUS, PAPER_BONUS, BERNSTEIN_BONUS = range(3)
+#: The exponent at which rewards are rebased: e^-30 is far from underflow.
+FARTHEST = 30.0
+#: All bounds are recomputed when time has grown by this factor: log(1/delta_t) hardly moves.
+REFRESH_FACTOR = 1.01
+
+
+class Plan(NamedTuple):
+    """The settings of an explorer as numbers."""
+
+    kind: int
+    kappa: float
+    gamma: float
+    epsilon: float  # T+ = max(T, epsilon)
+    delta: float
+    bonus: int
+    beta: float  # of the Bernstein bonus
+    log_steps: float  # log n, for weighted-maxent
+    horizon: int  # 0: infinite
+    greed: float  # probability of planning; else a random action (maxent)
+    is_uniform_target: bool  # smm: match the uniform distribution
+    discounts_last: bool  # whether the choice of action discounts as the values do
+    is_prioritized: bool
+    tolerance: float  # of value iteration, relative to the span of V
+    most_backups: int  # of prioritized sweeping, per step
+
+
+@nb.njit(cache=True)
+def complexity_bound(memory: Memory, plan: Plan, pair: int) -> float:
+    """Return an upper confidence bound of c(s,a) = 1 - sum P^2, at most 1.
+
+    The paper's: c_hat + S sqrt(log(2S/delta_t) / (2T)), delta_t = delta / (pi^2/3 SA t^2) (paper,
+    fact uniform_conf_P_c_kappa). Bernstein's: c_hat T/(T-1) + beta sqrt(c_hat(1-c_hat)/T) +
+    beta^2/T.
+    """
+    T = memory.visits[pair]
+    if T == 0:
+        return 1.0
+    c = 1.0 - memory.squares[pair] / (float(T) * T)
+    if plan.bonus == PAPER_BONUS:
+        S, n_pairs = len(memory.value), len(memory.visits)
+        t = max(1, memory.integers[TIME])
+        log_term = math.log(2.0 * S * math.pi**2 / 3.0 * n_pairs * float(t) * t / plan.delta)
+        bound = c + S * math.sqrt(log_term / (2.0 * T))
+    elif plan.bonus == BERNSTEIN_BONUS:
+        if T == 1:
+            return 1.0
+        c = min(1.0, c * T / (T - 1.0))
+        bound = c + plan.beta * math.sqrt(c * (1.0 - c) / T) + plan.beta**2 / T
+    else:
+        bound = c
+    return min(1.0, bound)
+
+
+@nb.njit(cache=True)
+def refresh(memory: Memory, plan: Plan) -> None:
+    """Recompute all bounds and rewards."""
+    for pair in range(len(memory.visits)):
+        memory.upper[pair] = complexity_bound(memory, plan, pair)
+        memory.weight[pair] = _weight(memory, plan, pair)
+    for block in range(len(memory.block_best)):
+        _renew_block(memory, block)
+    if plan.kind == KAPPA:
+        _rebase(memory, plan)
+    else:
+        for pair in range(len(memory.visits)):
+            memory.reward[pair] = memory.weight[pair]
+    for state in range(len(memory.value)):
+        _renew_best(memory, state)
+    t = memory.integers[TIME]
+    memory.integers[NEXT_REFRESH] = max(t + 1, int(t * REFRESH_FACTOR))
+
+
+@nb.njit(cache=True)
+def reward_after_visit(memory: Memory, plan: Plan, pair: int) -> None:
+    """Bring the rewards up to date after a visit of a pair."""
+    if memory.integers[TIME] >= memory.integers[NEXT_REFRESH]:
+        refresh(memory, plan)
+        return
+    state = memory.pair_state[pair]
+    if plan.kind == MAXENT:
+        weight = _weight(memory, plan, pair)
+        for other in range(memory.pair_start[state], memory.pair_start[state + 1]):
+            memory.weight[other] = weight
+            memory.reward[other] = weight
+        memory.best_reward[state] = weight
+        return
+    memory.upper[pair] = complexity_bound(memory, plan, pair)
+    before = memory.weight[pair]
+    memory.weight[pair] = _weight(memory, plan, pair)
+    if plan.kind == KAPPA:
+        exponent = plan.kappa * (memory.weight[pair] - memory.reals[REFERENCE])
+        memory.reward[pair] = math.exp(min(exponent, FARTHEST))
+        block = pair // BLOCK
+        if before >= memory.block_best[block] or memory.weight[pair] > memory.block_best[block]:
+            _renew_block(memory, block)
+            largest = np.max(memory.block_best)
+            exponent = plan.kappa * (largest - memory.reals[REFERENCE])
+            if exponent < -FARTHEST or exponent > 0.0:
+                _rebase(memory, plan)
+                for each in range(len(memory.value)):
+                    _renew_best(memory, each)
+                return
+    else:
+        memory.reward[pair] = memory.weight[pair]
+    _renew_best(memory, state)
+
+
+@nb.njit(cache=True)
+def _weight(memory: Memory, plan: Plan, pair: int) -> float:
+    """Return log x for kappa-Explorer, and the reward itself for the others."""
+    if plan.kind == MAXENT:
+        # -log d_hat(s), up to the constant log t, which no policy can change (Hazan et al. 2019).
+        return -math.log(max(float(memory.state_visits[memory.pair_state[pair]]), plan.epsilon))
+    log_visits = math.log(max(float(memory.visits[pair]), plan.epsilon))
+    c = memory.upper[pair]
+    if plan.kind == WEIGHTED_MAXENT:  # c (log n - log T) (Tarbouriech et al. 2020)
+        return c * (plan.log_steps - log_visits)
+    if c <= 0.0:
+        return -math.inf if plan.kind == KAPPA else -1e3 - log_visits
+    if plan.kind == SMM and plan.is_uniform_target:
+        return -log_visits
+    return math.log(c) - log_visits  # kappa: log x; smm: log target - log d_hat (Lee et al. 2019)
+
+
+@nb.njit(cache=True)
+def _renew_block(memory: Memory, block: int) -> None:
+    largest = -math.inf
+    for pair in range(block * BLOCK, min(len(memory.visits), (block + 1) * BLOCK)):
+        largest = max(largest, memory.weight[pair])
+    memory.block_best[block] = largest
+
+
+@nb.njit(cache=True)
+def _renew_best(memory: Memory, state: int) -> None:
+    best = -math.inf
+    for pair in range(memory.pair_start[state], memory.pair_start[state + 1]):
+        best = max(best, memory.reward[pair])
+    memory.best_reward[state] = best
+
+
+@nb.njit(cache=True)
+def _rebase(memory: Memory, plan: Plan) -> None:
+    """Make the largest reward 1 again, and scale the values along."""
+    largest = np.max(memory.block_best)
+    if largest == -math.inf:  # every pair is known to be certain: nothing is left to learn
+        memory.reward[:] = 0.0
+        return
+    scale = math.exp(min(700.0, plan.kappa * (memory.reals[REFERENCE] - largest)))
+    memory.reals[REFERENCE] = largest
+    for pair in range(len(memory.visits)):
+        memory.reward[pair] = math.exp(plan.kappa * (memory.weight[pair] - largest))
+    total = 0.0
+    ceiling = 1.0 / (1.0 - plan.gamma)
+    for state in range(len(memory.value)):
+        memory.value[state] = min(ceiling, memory.value[state] * scale)
+        total += memory.value[state]
+    memory.reals[VALUE_SUM] = total

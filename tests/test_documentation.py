@@ -29,10 +29,11 @@ def test_the_readme_mistake_is_told_as_printed() -> None:
 
 
 def test_the_readme_python_runs() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names: dict[str, object] = {}
-    exec(code, names)
+    for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
+        exec(code, names)
     assert names["P"].shape == (40, 20)  # type: ignore[attr-defined]
+    assert names["estimate"].n_states == 20  # type: ignore[attr-defined]
 
 
 def test_the_reference_lists_every_code_and_keyword() -> None:

@@ -24,7 +24,7 @@ from mdpdsl.compile.limits import (
 )
 from mdpdsl.compile.merge import Transitions
 from mdpdsl.compile.problems import Problems
-from mdpdsl.compile.quadrature import rough_strata
+from mdpdsl.compile.quadrature import n_quadrature_nodes, rough_strata
 from mdpdsl.compile.rewards import RewardKernel, label_states
 from mdpdsl.compile.rows import RowBuffer
 from mdpdsl.compile.search import search_states
@@ -142,6 +142,8 @@ class _Expander:
     def _row_size(self) -> int:
         """Return how many numbers a state takes while it is expanded, tried on a few states."""
         size = self.kernel.n_nodes
+        strata = [n_quadrature_nodes(plan, self.kernel.n_points) for plan in self.kernel.plans]
+        size = max(size, size * max(strata, default=1) // 16)
         if any(plan.method not in ("none", "exact") for plan in self.kernel.plans):
             codes = np.unique(np.append(self.initial[0][:1], self.model.states.size // 2))
             found = self.kernel.transitions(codes)

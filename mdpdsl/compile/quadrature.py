@@ -13,6 +13,7 @@ import numpy as np
 
 from mdpdsl.compile.cells import NORMAL_REACH, normal_cdf
 from mdpdsl.compile.checked import Noise, Spread
+from mdpdsl.compile.noise import OutcomePlan
 from mdpdsl.graph.space import FloatArray
 
 #: Strata of a smooth integrand, and of one that jumps at unknown places (less for many points).
@@ -35,6 +36,15 @@ def support(spread: Spread) -> tuple[float, float]:
 def rough_strata(n_points: int) -> int:
     """Return how many strata an integrand with jumps gets when it is averaged over points."""
     return max(LEAST_ROUGH_STRATA, min(ROUGH_STRATA, 16 * ROUGH_STRATA // n_points))
+
+
+def n_quadrature_nodes(plan: OutcomePlan, n_points: int) -> int:
+    """Return at about how many nodes the noise of an outcome is evaluated."""
+    if len(plan.quadrature) > 1:
+        return MOST_NODES
+    if plan.quadrature:
+        return rough_strata(n_points) if plan.is_rough else 2 * SMOOTH_STRATA * GAUSS_NODES
+    return 1
 
 
 def stratified_nodes(

@@ -1,0 +1,127 @@
+"""The sdist and the wheel hold everything, and work where nothing else of the project is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+#: Where the packages of top-level folders ship.
+FOLDERS = {"mdpdsl": "mdpdsl"} | {
+    folder: f"mdpdsl.{folder}" for folder in ("backends", "grammars", "models")
+}
+NOT_SOURCE = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "dist", ".*_cache")
+
+#: Building and installing may have to fetch packages.
+TIMEOUT = 600
+
+
+def packages_on_disk() -> set[str]:
+    """Return the packages of the tree under the names with which they ship."""
+    found = set()
+    for folder, package in FOLDERS.items():
+        for init in (ROOT / folder).rglob("__init__.py"):
+            below = init.parent.relative_to(ROOT / folder).parts
+            found.add(".".join((package, *below)))
+    return found
+
+
+def test_the_list_of_packages_is_complete() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert set(project["tool"]["setuptools"]["packages"]) == packages_on_disk()
+
+
+def test_every_folder_with_code_is_a_package() -> None:
+    folders = {
+        path.parent
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*.py")
+        if "__pycache__" not in path.parts
+    }
+    assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Build both from a copy of the tree, so that nothing in the tree helps or suffers."""
+    folder = tmp_path_factory.mktemp("build")
+    tree = folder / "tree"
+    tree.mkdir()
+    for name in (*FOLDERS, "tests"):
+        shutil.copytree(ROOT / name, tree / name, ignore=NOT_SOURCE)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    # Isolated, so that `build-system.requires` has to suffice; the wheel is made from the sdist.
+    command = [sys.executable, "-m", "build", "--outdir", str(folder / "dist")]
+    done = subprocess.run(
+        [*command, str(tree)], capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (sdist,) = (folder / "dist").glob("*.tar.gz")
+    (wheel,) = (folder / "dist").glob("*.whl")
+    return {"sdist": sdist, "wheel": wheel}
+
+
+def _source_files() -> set[str]:
+    """Return the files that must ship, as paths in the tree."""
+    wanted = {"grammars/mdp.lark", "mdpdsl/py.typed"}
+    wanted |= {f"models/{path.name}" for path in (ROOT / "models").glob("*.mdp")}
+    for folder in FOLDERS:
+        wanted |= {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.py")}
+    assert len(wanted) > 60
+    return wanted
+
+
+def test_the_sdist_holds_every_file(built: dict[str, Path]) -> None:
+    with tarfile.open(built["sdist"]) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    assert _source_files() | {"pyproject.toml", "README.md", "LICENSE"} <= held
+
+
+def test_the_wheel_holds_every_file(built: dict[str, Path]) -> None:
+    with zipfile.ZipFile(built["wheel"]) as archive:
+        held = set(archive.namelist())
+    wanted = {path if path.startswith("mdpdsl/") else f"mdpdsl/{path}" for path in _source_files()}
+    assert wanted <= held
+    assert {name.split("/")[0] for name in held if ".dist-info/" not in name} == {"mdpdsl"}
+
+
+@pytest.mark.parametrize("kind", ["sdist", "wheel"])
+def test_each_works_in_a_fresh_environment(
+    built: dict[str, Path], kind: str, tmp_path: Path
+) -> None:
+    environment = tmp_path / "environment"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+    def run(*command: str | Path) -> str:
+        done = subprocess.run(
+            list(map(str, command)),
+            cwd=tmp_path,
+            env=clean,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run(sys.executable, "-m", "venv", environment)
+    run(
+        environment / "bin" / "python",
+        *("-m", "pip", "install", "--quiet", "--disable-pip-version-check", built[kind]),
+    )
+    shown = json.loads(run(environment / "bin" / "mdpdsl", "show", "riverswim", "--json"))
+    assert (shown["states"], shown["pairs"]) == (6, 12)
+    place = run(environment / "bin" / "python", "-c", "import mdpdsl; print(mdpdsl.__file__)")
+    assert Path(place.strip()).is_relative_to(environment)

@@ -14,6 +14,8 @@ from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 ROUNDING = 1e-14
 #: Up to so many certain branches are ordered column by column, which is faster than sorting.
 _FEW_BRANCHES = 8
+#: Places of a batch that may be laid out with gaps.
+_MOST_PADDED = 8_000_000
 
 A = TypeVar("A", IntArray, FloatArray)
 
@@ -30,6 +32,32 @@ class MergedRows:
 
 
 @dataclass(frozen=True, eq=False)
+class MergedColumns:
+    """Rows of one action whose branches come as columns: the first branch of all rows, and so on.
+
+    Targets ascend from column to column where they are kept.
+    """
+
+    action: int
+    rows: IntArray  # [n]  ascending, distinct
+    targets: list[IntArray]  # of [n]
+    probabilities: list[FloatArray]  # of [n]
+    kept: list[BoolArray | None]  # of [n]; None: in all rows
+
+    def flat(self) -> MergedRows:
+        """Return the same row by row."""
+        n_columns = len(self.targets)
+        targets, weights = np.stack(self.targets, axis=1), np.stack(self.probabilities, axis=1)
+        everywhere = np.ones(len(self.rows), np.bool_)
+        mask = np.stack([everywhere if k is None else k for k in self.kept], axis=1)
+        counts = mask.sum(axis=1) if n_columns else np.zeros(len(self.rows), np.int64)
+        return MergedRows(self.action, self.rows, counts, targets[mask], weights[mask])
+
+
+Merged = MergedRows | MergedColumns
+
+
+@dataclass(frozen=True, eq=False)
 class Transitions:
     """Branches of a batch of states: pairs by state and action, targets ascending."""
 
@@ -40,7 +68,7 @@ class Transitions:
     probabilities: FloatArray  # [n_branches]  sum to 1 within a pair
 
 
-def merge_rows(action: int, moves: list[Moves], n_codes: int) -> MergedRows | None:
+def merge_rows(action: int, moves: list[Moves], n_codes: int) -> Merged | None:
     """Merge the branches of one rule; None if it has no branch at all."""
     moves = [part for part in moves if len(part.rows)]
     if not moves:
@@ -52,14 +80,54 @@ def merge_rows(action: int, moves: list[Moves], n_codes: int) -> MergedRows | No
     return _merge_sorted(action, moves, n_codes)
 
 
-def join_rows(parts: list[MergedRows], n_rows: int, n_actions: int) -> Transitions:
+def join_rows(parts: list[Merged], n_rows: int, n_actions: int) -> Transitions:
     """Put the rows of all actions in order, each pair at its place."""
+    columns = [part for part in parts if isinstance(part, MergedColumns)]
+    width = max((len(part.targets) for part in columns), default=0)
+    if columns and len(columns) == len(parts) and n_rows * n_actions * width <= _MOST_PADDED:
+        counts, targets, probabilities = _join_columns(columns, n_rows, n_actions, width)
+    else:
+        rows = [part.flat() if isinstance(part, MergedColumns) else part for part in parts]
+        counts, targets, probabilities = _join_flat(rows, n_rows, n_actions)
+    pairs = np.flatnonzero(counts)
+    ends = np.cumsum(counts)
+    starts = np.append(ends[pairs] - counts[pairs], len(targets))
+    if len(pairs):
+        sums = np.add.reduceat(probabilities, starts[:-1])
+        if np.abs(sums - 1).max() > ROUNDING:
+            probabilities /= np.repeat(sums, np.diff(starts))
+    pair_rows, pair_actions = np.divmod(pairs, n_actions)
+    return Transitions(pair_rows, pair_actions, starts, targets, probabilities)
+
+
+def _join_columns(
+    parts: list[MergedColumns], n_rows: int, n_actions: int, width: int
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Lay columns side by side, and take what is kept row by row."""
+    targets = np.empty((n_rows, n_actions, width), np.int64)
+    probabilities = np.empty((n_rows, n_actions, width))
+    kept = np.zeros((n_rows, n_actions, width), np.bool_)
+    for part in parts:
+        # Rows are distinct, so as many as there are at all are all of them, in order.
+        rows = slice(None) if len(part.rows) == n_rows else part.rows
+        for j, is_kept in enumerate(part.kept):
+            targets[rows, part.action, j] = part.targets[j]
+            probabilities[rows, part.action, j] = part.probabilities[j]
+            kept[rows, part.action, j] = True if is_kept is None else is_kept
+    counts = kept.sum(axis=2).ravel()
+    if kept.all():
+        return counts, targets.ravel(), probabilities.ravel()
+    return counts, targets[kept], probabilities[kept]
+
+
+def _join_flat(
+    parts: list[MergedRows], n_rows: int, n_actions: int
+) -> tuple[IntArray, IntArray, FloatArray]:
     counts = np.zeros(n_rows * n_actions, np.int64)
     for part in parts:
         counts[part.rows * n_actions + part.action] = part.counts
-    ends = np.cumsum(counts)
-    begins = ends - counts
-    n_branches = int(ends[-1]) if len(ends) else 0
+    begins = np.cumsum(counts) - counts
+    n_branches = int(counts.sum())
     targets = np.empty(n_branches, np.int64)
     probabilities = np.empty(n_branches)
     for part in parts:
@@ -69,17 +137,10 @@ def join_rows(parts: list[MergedRows], n_rows: int, n_actions: int) -> Transitio
         places += np.arange(len(places))
         targets[places] = part.targets
         probabilities[places] = part.probabilities
-    pairs = np.flatnonzero(counts)
-    starts = np.append(begins[pairs], n_branches)
-    if len(pairs):
-        sums = np.add.reduceat(probabilities, starts[:-1])
-        if np.abs(sums - 1).max() > ROUNDING:
-            probabilities /= np.repeat(sums, np.diff(starts))
-    pair_rows, pair_actions = np.divmod(pairs, n_actions)
-    return Transitions(pair_rows, pair_actions, starts, targets, probabilities)
+    return counts, targets, probabilities
 
 
-def _merge_columns(action: int, moves: list[Moves]) -> MergedRows:
+def _merge_columns(action: int, moves: list[Moves]) -> MergedColumns:
     """Merge branches that all rows have: exchange columns until every row ascends."""
     targets = [part.targets for part in moves]
     weights = [part.probabilities for part in moves]
@@ -93,24 +154,13 @@ def _merge_columns(action: int, moves: list[Moves]) -> MergedRows:
             elif swap.any():
                 targets[j : j + 2] = _exchanged(swap, targets[j], targets[j + 1])
                 weights[j : j + 2] = _exchanged(swap, weights[j], weights[j + 1])
-    kept: list[BoolArray] = []
-    is_whole = True
-    for j in range(n_columns):
-        keep = np.ones(len(targets[j]), np.bool_)
-        if j + 1 < n_columns:
-            same = targets[j] == targets[j + 1]
-            if same.any():
-                weights[j + 1] = weights[j + 1] + np.where(same, weights[j], 0.0)
-                keep &= ~same
-                is_whole = False
-        kept.append(keep)
-    rows = moves[0].rows
-    stacked, stacked_weights = np.stack(targets, axis=1), np.stack(weights, axis=1)
-    if is_whole:
-        counts = np.full(len(rows), n_columns)
-        return MergedRows(action, rows, counts, stacked.ravel(), stacked_weights.ravel())
-    mask = np.stack(kept, axis=1)
-    return MergedRows(action, rows, mask.sum(axis=1), stacked[mask], stacked_weights[mask])
+    kept: list[BoolArray | None] = [None] * n_columns
+    for j in range(n_columns - 1):
+        same = targets[j] == targets[j + 1]
+        if same.any():
+            weights[j + 1] = weights[j + 1] + np.where(same, weights[j], 0.0)
+            kept[j] = ~same
+    return MergedColumns(action, moves[0].rows, targets, weights, kept)
 
 
 def _exchanged(swap: BoolArray, one: A, other: A) -> list[A]:

@@ -62,6 +62,7 @@ class OutcomeKernel:
         self.problems = problems
         self.refinement = 1
         self._position = {v.name: i for i, v in enumerate(model.states.variables)}
+        self._cells_of: tuple[IntArray, dict[int, IntArray]] = (np.zeros(0, np.int64), {})
 
     def moves(self, plan: OutcomePlan, start: Start, action: int) -> Iterator[Moves]:
         """Return where an outcome leads from each row."""
@@ -74,7 +75,7 @@ class OutcomeKernel:
             for name, index in cells.items():
                 position = self._position[name]
                 stride = self.model.states.strides[position]
-                targets = targets + stride * (index - self.model.states.cells(codes, position))
+                targets = targets + stride * (index - self._cells(codes, position))
             rows = np.repeat(start.rows, k) if k > 1 else start.rows
             yield Moves(rows, targets, start.weights.ravel(), is_one_per_row=k == 1)
             return
@@ -85,6 +86,15 @@ class OutcomeKernel:
         for name, affine in plan.exact.items():
             windows[name] = self._exact_window(name, affine, start, frame, action)
         yield from self._multiply(windows, start)
+
+    def _cells(self, codes: IntArray, position: int) -> IntArray:
+        """Return the cells of a variable; the branches of a batch ask for the same ones."""
+        if self._cells_of[0] is not codes:
+            self._cells_of = codes, {}
+        known = self._cells_of[1]
+        if position not in known:
+            known[position] = self.model.states.cells(codes, position)
+        return known[position]
 
     def _variable(self, name: str) -> Variable:
         return self.model.states.variables[self._position[name]]
@@ -164,6 +174,10 @@ class OutcomeKernel:
                 index = np.full(max(self.model.symbols.values()) + 1, -1)
                 index[members] = np.arange(len(members))
                 cells[name] = index[values.astype(np.int64)]
+            elif variable.kind == "int":  # the value is whole: its type says so
+                offset = values - variable.low
+                outside = (offset < 0) | (offset >= variable.size)
+                cells[name] = np.where(outside, -1, offset).astype(np.int64)
             else:
                 cells[name] = variable.indices(values)
             self._report_outside(variable, cells[name], values, plan, start, action)

@@ -15,7 +15,7 @@ import numpy as np
 from mdpdsl.compile.checked import Branch, CheckedModel, Discretization, Rule
 from mdpdsl.compile.expressions import Array, Frame, evaluate
 from mdpdsl.compile.limits import check_memory
-from mdpdsl.compile.merge import ROUNDING, MergedRows, Transitions, join_rows, merge_rows
+from mdpdsl.compile.merge import ROUNDING, Merged, MergedRows, Transitions, join_rows, merge_rows
 from mdpdsl.compile.noise import OutcomePlan, plan_outcome
 from mdpdsl.compile.outcome import Moves, OutcomeKernel, Start, report_faults
 from mdpdsl.compile.problems import Problems
@@ -90,7 +90,7 @@ class TransitionKernel:
 
     def transitions(self, codes: IntArray) -> Transitions:
         """Return the transitions of a batch of states."""
-        parts: list[MergedRows] = []
+        parts: list[Merged] = []
         frame = self.frame(codes)
         restarts = np.zeros(len(codes), np.bool_)
         for guard in self.model.restarts:
@@ -99,8 +99,9 @@ class TransitionKernel:
         if len(moving) < len(codes):
             parts += self._restarting(np.flatnonzero(restarts))
             frame = frame.take(moving, len(moving))
+        moving_codes = codes[moving]
         for action in range(self.model.actions.size):
-            parts += self._merged(codes[moving], moving, frame, action)
+            parts += self._merged(moving_codes, moving, frame, action)
         return join_rows(parts, len(codes), self.model.actions.size)
 
     def _restarting(self, rows: IntArray) -> Iterator[MergedRows]:
@@ -114,7 +115,7 @@ class TransitionKernel:
 
     def _merged(
         self, codes: IntArray, rows: IntArray, frame: Frame, action: int
-    ) -> Iterator[MergedRows]:
+    ) -> Iterator[Merged]:
         """Return the branches of one action from states that do not restart."""
         if len(codes) == 0:
             return

@@ -5,19 +5,36 @@ Two trees are equal when they say the same, wherever they stand: spans do not co
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from mdpdsl.diagnostics import Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Node:
-    """Anything that stands somewhere in the text."""
+    """Anything that stands somewhere in the text.
+
+    Comparison and text are written once here: generated for each of the many nodes, they would
+    take longer to make at every start than a small file takes to check.
+    """
 
     span: Span = field(kw_only=True, compare=False, repr=False)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether two nodes say the same, wherever they stand."""
+        if not isinstance(other, Node) or type(self) is not type(other):
+            return False
+        return _content(self) == _content(other)
 
-@dataclass(frozen=True)
+    def __hash__(self) -> int:
+        return hash((type(self), _content(self)))
+
+    def __repr__(self) -> str:
+        parts = [f"{name}={getattr(self, name)!r}" for name in _compared(self)]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Ident(Node):
     """A name where it is declared or referred to outside an expression."""
 
@@ -27,14 +44,14 @@ class Ident(Node):
 # Expressions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Expr(Node):
     """An expression; `depth` is the height of its tree."""
 
     depth: int = field(default=1, kw_only=True, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Number(Expr):
     """A number as written; whole unless it has a point or an exponent."""
 
@@ -51,35 +68,35 @@ class Number(Expr):
         return not any(mark in self.text for mark in ".eE")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Boolean(Expr):
     """`true` or `false`."""
 
     value: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Text(Expr):
     """A quoted text: a setting, or a column of a log."""
 
     value: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Name(Expr):
     """A parameter, variable, let, member of an enumeration, or constant."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Primed(Expr):
     """The next value of a state variable."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Unary(Expr):
     """`-x`, `+x` or `not x`."""
 
@@ -87,7 +104,7 @@ class Unary(Expr):
     operand: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Binary(Expr):
     """An arithmetic operation: `+ - * / % ^`."""
 
@@ -96,7 +113,7 @@ class Binary(Expr):
     right: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Expr):
     """A chain such as `0 < x <= n`; one operator fewer than operands."""
 
@@ -104,7 +121,7 @@ class Comparison(Expr):
     operators: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Logical(Expr):
     """`and` or `or` over two or more operands."""
 
@@ -112,7 +129,7 @@ class Logical(Expr):
     operands: tuple[Expr, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Conditional(Expr):
     """`if c then a else if d then b else e`: cases in order, then the rest."""
 
@@ -120,7 +137,7 @@ class Conditional(Expr):
     otherwise: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Call(Expr):
     """A function of the language applied to arguments."""
 
@@ -131,7 +148,7 @@ class Call(Expr):
 # Domains and distributions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RangeDomain(Node):
     """Integers `low..high`, both included."""
 
@@ -139,19 +156,19 @@ class RangeDomain(Node):
     high: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SetDomain(Node):
     """Names or numbers in braces."""
 
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class BoolDomain(Node):
     """`bool`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RealOption(Node):
     """`wrap`, `clip`, `bins N` or `edges [...]` behind an interval."""
 
@@ -159,7 +176,7 @@ class RealOption(Node):
     values: tuple[Expr, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RealDomain(Node):
     """An interval `[low, high]` with its options."""
 
@@ -171,7 +188,7 @@ class RealDomain(Node):
 Domain = RangeDomain | SetDomain | BoolDomain | RealDomain
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class NamedDistribution(Node):
     """`normal(mu, sd)` or `uniform(a, b)`."""
 
@@ -179,7 +196,7 @@ class NamedDistribution(Node):
     arguments: tuple[Expr, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class DiscreteDistribution(Node):
     """`{value: probability, …}`."""
 
@@ -192,7 +209,7 @@ Distribution = NamedDistribution | DiscreteDistribution
 # Statements
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Header(Node):
     """`mdp NAME "title"`."""
 
@@ -200,7 +217,7 @@ class Header(Node):
     title: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Param(Node):
     """`param NAME = expr`."""
 
@@ -208,7 +225,7 @@ class Param(Node):
     value: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class State(Node):
     """`state NAME in domain`."""
 
@@ -216,14 +233,14 @@ class State(Node):
     domain: Domain
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ActionNames(Node):
     """`action left, right`."""
 
     names: tuple[Ident, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ActionFactor(Node):
     """`action NAME in domain`."""
 
@@ -231,7 +248,7 @@ class ActionFactor(Node):
     domain: Domain
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Noise(Node):
     """`noise NAME ~ distribution`."""
 
@@ -239,7 +256,7 @@ class Noise(Node):
     distribution: Distribution
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Let(Node):
     """`let NAME = expr`."""
 
@@ -247,7 +264,7 @@ class Let(Node):
     value: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class InitItem(Node):
     """One variable of `init`: a value, or a distribution to draw from."""
 
@@ -255,7 +272,7 @@ class InitItem(Node):
     value: Expr | Distribution
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Init(Node):
     """`init x = 0, v ~ …`, or with no items `init any [when guard]`."""
 
@@ -263,7 +280,7 @@ class Init(Node):
     guard: Expr | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Update(Node):
     """`x' = expr` within a branch, or on its own as an equation."""
 
@@ -271,7 +288,7 @@ class Update(Node):
     value: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Branch(Node):
     """`probability: updates`; no updates means `stay`."""
 
@@ -279,7 +296,7 @@ class Branch(Node):
     updates: tuple[Update, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rule(Node):
     """`on actions [when guard | otherwise] -> branches`; no actions means `any`."""
 
@@ -289,14 +306,14 @@ class Rule(Node):
     branches: tuple[Branch, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Equation(Node):
     """`x' = expr`, for all actions and states."""
 
     update: Update
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reward(Node):
     """`reward [on actions] [when guard] : expr`; `actions` is None without `on`."""
 
@@ -305,7 +322,7 @@ class Reward(Node):
     value: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Label(Node):
     """`label NAME when guard`."""
 
@@ -313,19 +330,19 @@ class Label(Node):
     guard: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Restart(Node):
     """`restart when guard`."""
 
     guard: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class StatesAll(Node):
     """`states all`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Discretize(Node):
     """`discretize center | uniform points K | sample N seed K`."""
 
@@ -334,7 +351,7 @@ class Discretize(Node):
     seed: Expr | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Entry(Node):
     """`key = expr` in a block; a key may be primed."""
 
@@ -342,21 +359,21 @@ class Entry(Node):
     value: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explore(Node):
     """`explore { … }`: settings of a run."""
 
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Log(Node):
     """`log { … }`: the columns of a user's file."""
 
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Table(Node):
     """`table actions { header row row … }`, as the flat list of its cells."""
 
@@ -409,3 +426,18 @@ def children(expression: Expr) -> tuple[Expr, ...]:
             return expression.arguments
         case _:
             return ()
+
+
+def _compared(node: Node) -> tuple[str, ...]:
+    """Return the names of the fields that say what a node is; the same for all of its kind."""
+    kind = type(node)
+    if kind not in _COMPARED:
+        _COMPARED[kind] = tuple(f.name for f in fields(kind) if f.compare)
+    return _COMPARED[kind]
+
+
+_COMPARED: dict[type, tuple[str, ...]] = {}
+
+
+def _content(node: Node) -> tuple[object, ...]:
+    return tuple(getattr(node, name) for name in _compared(node))

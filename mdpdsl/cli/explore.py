@@ -14,10 +14,13 @@ from mdpdsl.cli.exploring import parsed_jobs, run_options, setting_options, show
 from mdpdsl.cli.output import building, fail, print_diagnostics, print_json
 from mdpdsl.compile.model import Model, read_source
 from mdpdsl.diagnostics import ModelError, Source
+from mdpdsl.estimate.counts import estimated_graph
 from mdpdsl.explore.executor import TrialResult, run_trials
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
 from mdpdsl.explore.summary import Summary, summarize
+from mdpdsl.graph.npz import to_npz
+from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.results import (
     RunConfiguration,
     RunDirectory,
@@ -108,7 +111,7 @@ def command(
         raise click.ClickException(f"stopped; `mdpdsl explore --resume {run.path}` goes on")
     summary = summarize(chosen, results)
     record = _record(configuration, chosen, results, summary, run)
-    _save(run, results, record)
+    _save(run, loaded.graph, results, record)
     if as_json:
         print_json(record)
     else:
@@ -237,7 +240,9 @@ def _record(
     }
 
 
-def _save(run: RunDirectory, results: list[TrialResult], record: dict[str, Any]) -> None:
+def _save(
+    run: RunDirectory, graph: TransitionGraph, results: list[TrialResult], record: dict[str, Any]
+) -> None:
     for result in results:
         folder = run.trial(result.index)
         counts = result.counts
@@ -250,6 +255,7 @@ def _save(run: RunDirectory, results: list[TrialResult], record: dict[str, Any])
             },
         )
         write_json(folder / "metrics.json", {"history": [asdict(m) for m in result.history]})
+        to_npz(estimated_graph(counts, graph), folder / "estimate.npz")
     write_json(run.path / "summary.json", record)
 
 

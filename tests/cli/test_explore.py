@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mdpdsl.graph.npz import from_npz
+
 MDPDSL = [sys.executable, "-m", "mdpdsl"]
 
 
@@ -60,6 +62,9 @@ def test_explore_says_what_the_contract_says(tmp_path: Path) -> None:
     assert json.loads((folder / "summary.json").read_text()) == record
     with np.load(folder / "trial-001" / "counts.npz") as counts:
         assert counts["count"].sum() == 5_000
+    estimate = from_npz(folder / "trial-000" / "estimate.npz")
+    estimate.validate()
+    assert estimate.n_pairs == 12
 
 
 def test_the_explore_block_of_a_model_is_overridden_by_flags(tmp_path: Path) -> None:

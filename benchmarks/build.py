@@ -113,10 +113,11 @@ FIFTY_LINES = "\n".join(
     ]
 )
 
-#: Each program prints one JSON object: n_states, and the seconds from text to model.
+#: Each program prints one JSON object: n_states, and the seconds from text to model. What a build
+#: would import on its way is imported before, as Storm's libraries are.
 MDPDSL = """\
 import json, resource, sys, time
-import numpy, mdpdsl.compile.model
+import numpy, scipy.sparse.csgraph, mdpdsl.compile.model
 from mdpdsl.diagnostics import ModelError
 begin = time.perf_counter()
 try:

@@ -13,6 +13,7 @@ import argparse
 import json
 import statistics
 import time
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def naive_visits(
     return np.asarray(T, np.int64)
 
 
-def measure(name: str, rounds: int) -> dict[str, object]:
+def measure(name: str, rounds: int) -> dict[str, Any]:
     """Time both versions on a model, in turns, from the same estimate on."""
     graph = mdpdsl.load(name).graph
     settings = ExploreSettings(kappa=2, gamma=0.95, steps=4 * COMPILED_STEPS)
@@ -81,7 +82,7 @@ def measure(name: str, rounds: int) -> dict[str, object]:
     return {"model": name, "steps_per_second": fast, "naive": slow, "ratio": fast / slow}
 
 
-def measure_grid() -> dict[str, object]:
+def measure_grid() -> dict[str, Any]:
     """Explore a grid of 10^5 states."""
     graph = mdpdsl.load("gridworld", n=GRID_SIDE).graph
     settings = ExploreSettings(kappa=2, gamma=0.95, steps=GRID_STEPS)

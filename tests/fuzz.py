@@ -486,6 +486,8 @@ def main() -> int:
         counts[failure.kind] = counts.get(failure.kind, 0) + 1
         if counts[failure.kind] == 1:
             print(describe(failure, options.seed), flush=True)
+        else:
+            print(f"again, input {failure.index}: {failure.kind}\n", flush=True)
     seconds = time.monotonic() - begin
     print(f"{options.number:,} inputs, {sum(counts.values())} failures, {seconds:.0f} s")
     for kind, count in sorted(counts.items(), key=lambda item: -item[1]):

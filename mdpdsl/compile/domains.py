@@ -99,6 +99,14 @@ def spread(scope: Scope, distribution: ast.Distribution) -> Spread | None:
     a, b = (fixed_number(scope, argument) for argument in distribution.arguments)
     if a is None or b is None:
         return None
+    if max(abs(a), abs(b)) > LARGEST_REAL:
+        scope.report(
+            "E402",
+            "the distribution is too wide",
+            distribution.span,
+            f"use numbers within {LARGEST_REAL:g}",
+        )
+        return None
     if family == "normal" and b < 0:
         scope.report(
             "E402", f"the standard deviation {b:g} is negative", distribution.arguments[1].span

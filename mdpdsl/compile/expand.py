@@ -8,8 +8,11 @@ otherwise the search goes on, up to a limit. The result is the same either way.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 import numpy as np
 
@@ -39,6 +42,9 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 BATCH = 1 << 15
 #: States whose rows are computed twice to estimate the error of the integration.
 N_PROBES = 8
+#: Fewer batches are not worth a second thread; and how many batches are computed ahead.
+LEAST_BATCHES_FOR_THREADS = 6
+N_AHEAD = 3
 
 Progress = Callable[[int, int], None]
 
@@ -195,12 +201,12 @@ class _Expander:
             return self._unknown(states, initial, labels)
         _keep_freed_memory()
         rows = RowBuffer(model, self.problems)
-        for begin in range(0, len(codes), self.batch):
-            batch = codes[begin : begin + self.batch]
-            rows.add(batch, self.kernel.transitions(batch), states)
-            done = begin + len(batch)
+        done = 0
+        for batch, found in self._batches(codes):
+            rows.add(batch, found, states)
+            is_first, done = done == 0, done + len(batch)
             check_memory(model, rows.successors.size * (len(codes) / done - 1))
-            if begin == 0:
+            if is_first:
                 rows.reserve(done, len(codes))
             if self.progress is not None:
                 self.progress(done, len(codes))
@@ -217,6 +223,37 @@ class _Expander:
             branch_reward=rows.branch_rewards.array() if rows.has_branch_rewards else None,
             labels=labels,
         )
+
+    def _batches(self, codes: IntArray) -> Iterator[tuple[IntArray, Transitions]]:
+        """Return the transitions of all states, batch by batch, in order.
+
+        NumPy lets go of the interpreter while it computes, so two threads work on batches ahead
+        of the one that is taken, each with a kernel of its own.
+        """
+        batches = [codes[i : i + self.batch] for i in range(0, len(codes), self.batch)]
+        if len(batches) < LEAST_BATCHES_FOR_THREADS:
+            for batch in batches:
+                yield batch, self.kernel.transitions(batch)
+            return
+        kernels: SimpleQueue[TransitionKernel] = SimpleQueue()
+        for problems in (self.problems, self.problems.another()):
+            kernels.put(TransitionKernel(self.model, problems, self.initial))
+
+        def compute(batch: IntArray) -> Transitions:
+            kernel = kernels.get()
+            try:
+                return kernel.transitions(batch)
+            finally:
+                kernels.put(kernel)
+
+        with ThreadPoolExecutor(kernels.qsize()) as pool:
+            ahead: deque[Future[Transitions]] = deque()
+            for i, batch in enumerate(batches):
+                while len(ahead) < N_AHEAD and i + len(ahead) < len(batches):
+                    ahead.append(pool.submit(compute, batches[i + len(ahead)]))
+                yield batch, ahead.popleft().result()
+        while not kernels.empty():
+            self.problems.adopt(kernels.get().problems)
 
     def _unknown(
         self, states: StateSpace, initial: FloatArray, labels: dict[str, BoolArray]

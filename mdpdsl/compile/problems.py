@@ -51,6 +51,17 @@ class Problems:
         occurrence = _Occurrence(codes, told, say, action, help_text, related)
         self._found.setdefault((code, span), []).append(occurrence)
 
+    def another(self) -> Problems:
+        """Return an empty collection for the same model."""
+        return Problems(self.states, self.actions, self.single_action_spans)
+
+    def adopt(self, other: Problems) -> None:
+        """Take over what another collection has noted."""
+        if other is self:
+            return
+        for key, occurrences in other._found.items():
+            self._found.setdefault(key, []).extend(occurrences)
+
     def codes(self) -> IntArray:
         """Return the states in which anything went wrong, ascending."""
         found = [o.codes for occurrences in self._found.values() for o in occurrences]

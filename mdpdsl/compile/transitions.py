@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -51,7 +50,7 @@ class TransitionKernel:
 
     def renew_problems(self) -> Problems:
         """Forget the problems noted so far, and return where new ones will be noted."""
-        self.problems = replace(self.problems, _found={})
+        self.problems = self.problems.another()
         self.outcomes.problems = self.problems
         return self.problems
 

@@ -64,9 +64,11 @@ def run_trials(
 
     An interrupt (Ctrl-C) stops all trials where they are; those with a folder are saved.
     """
-    from mdpdsl.explore.algorithms import plan_for
+    from mdpdsl.explore.trial import compile_loop
 
-    plan_for(settings, truth.n_states)  # an unknown algorithm is told before processes start
+    # Here, before processes start: an unknown algorithm is told at once, and the compiled code is
+    # theirs, too.
+    compile_loop(truth, settings)
     tasks = [
         _Task(truth, settings, seed, i, folder_of(i) if folder_of else None) for i in range(trials)
     ]

@@ -20,7 +20,7 @@ from mdpdsl.explore.explorer import Explorer, memory_counts
 from mdpdsl.explore.metrics import Measures, checkpoints, mean_squared_error, measure
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.loop import explore_steps, new_simulator
+from mdpdsl.kernels.loop import Simulator, explore_steps, new_simulator
 from mdpdsl.kernels.memory import Memory, with_larger_pool
 from mdpdsl.results import write_arrays
 
@@ -65,6 +65,28 @@ def new_trial(
     return Trial(explorer, system_generator, state)
 
 
+def compile_loop(truth: TransitionGraph, settings: ExploreSettings) -> None:
+    """Have the loop compiled, or loaded, before any of its time is taken."""
+    trial = new_trial(truth, settings, np.random.SeedSequence(0))
+    _steps(trial, new_simulator(truth), 0)
+    trial.explorer.residual()
+
+
+def _steps(trial: Trial, simulator: Simulator, n: int) -> int:
+    """Do up to n steps; return how many it were."""
+    explorer = trial.explorer
+    trial.state, done = explore_steps(
+        explorer.memory,
+        explorer.plan,
+        simulator,
+        trial.state,
+        n,
+        explorer.generator,
+        trial.system_generator,
+    )
+    return int(done)
+
+
 def continue_trial(
     trial: Trial, truth: TransitionGraph, watch: Watch, save_to: Path | None
 ) -> None:
@@ -78,15 +100,7 @@ def continue_trial(
     while pending:
         begin = time.perf_counter()
         n = min(chunk, pending[0] - trial.done)
-        trial.state, done = explore_steps(
-            explorer.memory,
-            explorer.plan,
-            simulator,
-            trial.state,
-            n,
-            explorer.generator,
-            trial.system_generator,
-        )
+        done = _steps(trial, simulator, n)
         if done < n:
             explorer.memory = with_larger_pool(explorer.memory)
         trial.done += done

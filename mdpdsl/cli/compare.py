@@ -12,8 +12,8 @@ import click
 
 from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
 from mdpdsl.cli.exploring import parsed_jobs, run_options, setting_options, showing
-from mdpdsl.cli.output import building, fail, print_json
-from mdpdsl.compile.model import Model, read_source
+from mdpdsl.cli.output import built_model, fail, print_json
+from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError
 from mdpdsl.explore.algorithms import plan_for
 from mdpdsl.explore.executor import run_trials
@@ -86,15 +86,14 @@ def command(
     """Compare explorers over trials; without any named, the rows of the paper's table."""
     n_jobs = parsed_jobs(jobs)
     try:
-        with building(is_quiet or as_json) as progress:
-            loaded = Model(
-                read_source(model),
-                parsed_settings(settings),
-                keeps_all_states=all_states,
-                most_states=max_states,
-                progress=progress,
-            )
-            graph = loaded.graph
+        loaded = built_model(
+            model,
+            parsed_settings(settings),
+            all_states=all_states,
+            max_states=max_states,
+            is_quiet=is_quiet or as_json,
+        )
+        graph = loaded.graph
         chosen = [
             settings_from(loaded.checked.explore, flags, row)
             for row in _rows(algorithms, kappas, horizons)

@@ -11,8 +11,8 @@ import click
 
 from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
 from mdpdsl.cli.exploring import parsed_jobs, run_options, setting_options, showing
-from mdpdsl.cli.output import building, fail, print_diagnostics, print_json
-from mdpdsl.compile.model import Model, read_source
+from mdpdsl.cli.output import built_model, fail, print_diagnostics, print_json
+from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError, Source
 from mdpdsl.estimate.counts import estimated_graph
 from mdpdsl.explore.executor import TrialResult, run_trials
@@ -129,16 +129,10 @@ def _started(
     out: Path | None,
     is_quiet: bool,
 ) -> tuple[RunDirectory, RunConfiguration, Model]:
-    source = read_source(path)
-    with building(is_quiet) as progress:
-        loaded = Model(
-            source,
-            parameters,
-            keeps_all_states=all_states,
-            most_states=max_states,
-            progress=progress,
-        )
-        graph = loaded.graph
+    loaded = built_model(
+        path, parameters, all_states=all_states, max_states=max_states, is_quiet=is_quiet
+    )
+    graph = loaded.graph
     block = loaded.checked.explore
     chosen = settings_from(block, flags)
     _check_algorithm(chosen, graph.n_states)
@@ -160,7 +154,7 @@ def _started(
         while out.exists():
             number += 1
             out = out.with_name(f"{loaded.name}-{chosen.algorithm}-{stamp}-{number}")
-    return RunDirectory.create(out, configuration, source.text), configuration, loaded
+    return RunDirectory.create(out, configuration, loaded.source.text), configuration, loaded
 
 
 def _check_algorithm(chosen: ExploreSettings, n_states: int) -> None:

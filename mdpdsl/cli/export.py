@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
-from mdpdsl.cli.output import building, fail, print_json
-from mdpdsl.compile.model import Model, read_source
+from mdpdsl.cli.output import built_model, fail, print_json
 from mdpdsl.diagnostics import ModelError
 
 
@@ -44,15 +43,14 @@ def command(
     """Write a model in another format."""
     overrides = parsed_settings(settings)
     try:
-        with building(is_quiet or as_json) as progress:
-            loaded = Model(
-                read_source(model),
-                overrides,
-                keeps_all_states=all_states,
-                most_states=max_states,
-                progress=progress,
-            )
-            graph = loaded.graph
+        loaded = built_model(
+            model,
+            overrides,
+            all_states=all_states,
+            max_states=max_states,
+            is_quiet=is_quiet or as_json,
+        )
+        graph = loaded.graph
     except ModelError as error:
         fail(error, as_json)
     path = Path(out or f"{loaded.name}.{target}")

@@ -11,6 +11,7 @@ from typing import NoReturn
 import click
 
 from mdpdsl.compile.expand import Progress
+from mdpdsl.compile.model import Model, read_source
 from mdpdsl.diagnostics import Diagnostic, ModelError
 
 #: Diagnostics printed for one file; more than that is noise.
@@ -39,8 +40,30 @@ def fail(error: ModelError, as_json: bool) -> NoReturn:
     sys.exit(2)
 
 
+def built_model(
+    path: str,
+    overrides: Mapping[str, str],
+    *,
+    all_states: bool,
+    max_states: int | None,
+    is_quiet: bool,
+) -> Model:
+    """Load a model and build its graph, with progress on a terminal; raise ModelError."""
+    source = read_source(path)
+    with _building(is_quiet) as progress:
+        model = Model(
+            source,
+            overrides,
+            keeps_all_states=all_states,
+            most_states=max_states,
+            progress=progress,
+        )
+        _ = model.graph
+    return model
+
+
 @contextmanager
-def building(is_quiet: bool) -> Iterator[Progress | None]:
+def _building(is_quiet: bool) -> Iterator[Progress | None]:
     """Show the progress of an expansion on a terminal, from its first second on."""
     if is_quiet or not sys.stderr.isatty():
         yield None

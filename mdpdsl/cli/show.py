@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
-from mdpdsl.cli.output import building, fail, print_diagnostics, print_json
-from mdpdsl.compile.model import Model, read_source
+from mdpdsl.cli.output import built_model, fail, print_diagnostics, print_json
+from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError
 from mdpdsl.report.summary import ModelSummary, summarize
 
@@ -42,15 +42,14 @@ def command(
         raise click.UsageError(f"--graph takes a file ending in {', '.join(PICTURES)}")
     overrides = parsed_settings(settings)
     try:
-        with building(is_quiet or as_json) as progress:
-            loaded = Model(
-                read_source(model),
-                overrides,
-                keeps_all_states=all_states,
-                most_states=max_states,
-                progress=progress,
-            )
-            summary = summarize(loaded)
+        loaded = built_model(
+            model,
+            overrides,
+            all_states=all_states,
+            max_states=max_states,
+            is_quiet=is_quiet or as_json,
+        )
+        summary = summarize(loaded)
     except ModelError as error:
         fail(error, as_json)
     if graph_path is not None:

@@ -158,7 +158,8 @@ class _Expander:
 
     def integration(self, graph: TransitionGraph) -> Integration | None:
         """Tell how the cells were integrated, trying a finer rule on a few states."""
-        if self.model.discretization.method == "none" and not self.model.noises:
+        is_finite = self.model.discretization.method == "none" and not self.model.noises
+        if is_finite or not graph.has_dynamics:
             return None
         order = ["none", "exact", "cdf", "quadrature", "sampling"]
         methods = {plan.method for plan in self.kernel.plans}

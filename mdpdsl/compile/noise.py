@@ -30,6 +30,11 @@ class Affine:
     coefficients: Mapping[str, Term]
     clip: tuple[Term | None, Term | None] = (None, None)
 
+    def terms(self) -> list[Term]:
+        """Return everything that has to be evaluated."""
+        bounds = [bound for bound in self.clip if bound is not None]
+        return [self.constant, *self.coefficients.values(), *bounds]
+
 
 @dataclass(frozen=True, eq=False)
 class OutcomePlan:
@@ -46,6 +51,7 @@ class OutcomePlan:
     aligned: Mapping[str, Affine]  # affine in the one quadrature noise: strata meet their edges
     steady: frozenset[str]  # variables that read no continuous noise
     is_rough: bool  # some next value jumps where no stratum ends
+    is_apart: bool  # the exact variables read nothing that the nodes of other noise change
 
     @property
     def method(self) -> str:
@@ -111,7 +117,16 @@ def plan_outcome(
         else:
             is_rough = True
     steady = frozenset(name for name in order if not used[name] & continuous)
-    return OutcomePlan(order, terms, discrete, quadrature, exact, aligned, steady, is_rough)
+    by_nodes = {noise.name for noise in (*discrete, *quadrature)}
+    is_apart = bool(exact and by_nodes) and not any(
+        (kind == "noise" and read in by_nodes) or (kind == "next" and read in terms)
+        for affine in exact.values()
+        for term in affine.terms()
+        for kind, read in reads(term)
+    )
+    return OutcomePlan(
+        order, terms, discrete, quadrature, exact, aligned, steady, is_rough, is_apart
+    )
 
 
 def _order(terms: Mapping[str, Term]) -> tuple[str, ...]:

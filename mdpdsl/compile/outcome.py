@@ -6,6 +6,7 @@ noise that is enumerated or integrated by nodes, each with a weight.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -66,6 +67,7 @@ class OutcomeKernel:
 
     def moves(self, plan: OutcomePlan, start: Start, action: int) -> Iterator[Moves]:
         """Return where an outcome leads from each row."""
+        points = start
         start = self._with_noise_nodes(plan, start, action)
         cells, frame = self._certain_cells(plan, start, action)
         n, k = start.weights.shape
@@ -83,9 +85,18 @@ class OutcomeKernel:
             name: point_window(self._variable(name), index.reshape(n, k))
             for name, index in cells.items()
         }
+        if plan.is_apart:
+            frame = self._with_present_values(plan, points.frame)
+            apart = {
+                name: self._exact_window(name, affine, points, frame, action)
+                for name, affine in plan.exact.items()
+            }
+            yield from self._multiply(sorted(windows), sorted(apart), windows | apart, start)
+            return
         for name, affine in plan.exact.items():
             windows[name] = self._exact_window(name, affine, start, frame, action)
-        yield from self._multiply(windows, start)
+        names = sorted(windows, key=lambda name: windows[name].masses.shape[2])
+        yield from self._multiply(names[0::2], names[1::2], windows, start)
 
     def _cells(self, codes: IntArray, position: int) -> IntArray:
         """Return the cells of a variable; the branches of a batch ask for the same ones."""
@@ -266,20 +277,26 @@ class OutcomeKernel:
 
     # Products of windows
 
-    def _multiply(self, windows: dict[str, Window], start: Start) -> Iterator[Moves]:
-        """Sum over nodes the product of the variables' windows: one matrix product per row."""
-        names = sorted(windows, key=lambda name: windows[name].masses.shape[2])
-        left, right = names[0::2], names[1::2]
+    def _multiply(
+        self, left: list[str], right: list[str], windows: dict[str, Window], start: Start
+    ) -> Iterator[Moves]:
+        """Sum over nodes the product of the variables' windows: one matrix product per row.
+
+        The windows on the right may have fewer nodes, one for several of the left: their points,
+        which the nodes of some noise do not change. Those of the left are summed up first.
+        """
         n, k = start.weights.shape
-        width = int(np.prod([windows[name].masses.shape[2] for name in names]))
-        sides = [int(np.prod([windows[m].masses.shape[2] for m in side])) for side in (left, right)]
-        block = max(1, _BLOCK // (width + k * sum(sides)))
+        widths = [math.prod(windows[m].masses.shape[2] for m in side) for side in (left, right)]
+        block = max(1, _BLOCK // (widths[0] * widths[1] + k * sum(widths)))
         for begin in range(0, n, block):
             rows = slice(begin, min(n, begin + block))
-            base = self._base_codes(start.codes[rows], names)
-            one, one_codes = self._side(left, windows, rows)
-            other, other_codes = self._side(right, windows, rows)
+            base = self._base_codes(start.codes[rows], [*left, *right])
+            one, one_codes = self._side(left, windows, rows, k)
+            other, other_codes = self._side(right, windows, rows, 1)
             weighted = one * start.weights[rows, :, None]
+            if other.shape[1] < k:
+                n_rows, n_points = other.shape[:2]
+                weighted = weighted.reshape(n_rows, n_points, k // n_points, -1).sum(axis=2)
             masses = np.matmul(weighted.transpose(0, 2, 1), other)
             codes = base[:, None, None] + one_codes[:, :, None] + other_codes[:, None, :]
             likely = masses > NEGLIGIBLE
@@ -296,16 +313,19 @@ class OutcomeKernel:
         return base
 
     def _side(
-        self, names: list[str], windows: dict[str, Window], rows: slice
+        self, names: list[str], windows: dict[str, Window], rows: slice, n_nodes: int
     ) -> tuple[FloatArray, IntArray]:
-        """Multiply the windows of some variables out: masses [n, k, w] and code offsets [n, w]."""
+        """Multiply the windows of some variables out: masses [n, k, w] and code offsets [n, w].
+
+        Without any variable there is one place, at each of `n_nodes` nodes.
+        """
         n = rows.stop - rows.start
-        k = next(iter(windows.values())).masses.shape[1]
+        k = windows[names[0]].masses.shape[1] if names else n_nodes
         masses, codes = np.ones((n, k, 1)), np.zeros((n, 1), np.int64)
         for name in names:
             window, position = windows[name], self._position[name]
-            part = window.masses[rows]
             cells = window.cells(self.model.states.variables[position])[rows]
+            part = window.masses[rows]
             masses = (masses[:, :, :, None] * part[:, :, None, :]).reshape(n, k, -1)
             stride = self.model.states.strides[position]
             codes = (codes[:, :, None] + stride * cells[:, None, :]).reshape(n, -1)

@@ -78,6 +78,7 @@ class Names:
             self.report(
                 "E203", f"`{text}` is a {what} of the language", name.span, "use another name"
             )
+            self.lost_names |= {text}  # uses of it are no second mistake
             return False
         if text in self.definitions:
             other = self.definitions[text]

@@ -293,3 +293,28 @@ def test_the_initial_distribution_is_laid_over_cells() -> None:
     assert normal.initial == pytest.approx([0.0227501, 0.4772499, 0.4772499, 0.0227501], abs=1e-6)
     discrete = mdpdsl.loads(text.format("{0.2: 0.25, 0.3: 0.25, 3: 0.5}")).graph
     assert discrete.initial == pytest.approx([0.5, 0.5])
+
+
+def test_noises_that_do_not_meet_make_independent_variables() -> None:
+    text = """
+        mdp apart
+        state y in [-1, 1] edges [-1, 0, 0.5, 1]
+        state x in [-1, 1] bins 8
+        action a
+        noise w ~ normal(0.1, 0.3)
+        noise d ~ normal(0, 0.3)
+        noise coin ~ {0: 0.25, 1: 0.75}
+        init any
+        y' = (if w > 0 then 0.7 else 0.2)*coin - 0.1
+        x' = 0.5*x + d
+        discretize uniform points 2
+    """
+    model = mdpdsl.loads(text)
+    assert model.integration is not None
+    rows = dense(model.graph).reshape(3, 8, 3, 8)
+    alone = one_variable("0.5*x + w").replace("center", "uniform points 2")
+    x_rows = dense(mdpdsl.loads(alone, all_states=True).graph)
+    positive = 0.6305586598182363  # the distribution function of a standard normal at 1/3
+    y_row = np.array([0.25, 0.75 * (1 - positive), 0.75 * positive])
+    expected = y_row[None, None, :, None] * x_rows[None, :, None, :]
+    assert np.abs(rows - expected).max() < model.integration.error

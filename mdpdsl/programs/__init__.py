@@ -1,0 +1,1 @@
+"""Optimisation problems as plain data, and the way back from their solutions."""

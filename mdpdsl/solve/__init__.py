@@ -1,0 +1,1 @@
+"""Policies for the rewards of a model: dynamic programming with certified bounds, and the LP."""

@@ -13,9 +13,11 @@ from mdpdsl.estimate.counts import Counts, counts_from, estimated_graph
 from mdpdsl.explore.algorithms import plan_for
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.memory import Memory, count, has_room, new_memory, with_larger_pool
-from mdpdsl.kernels.planning import bellman_residual, choose
-from mdpdsl.kernels.rewards import Plan, refresh, reward_after_visit
+from mdpdsl.kernels.loop import choose_pair
+from mdpdsl.kernels.memory import Memory, has_room, new_memory, with_larger_pool
+from mdpdsl.kernels.planning import bellman_residual, learn
+from mdpdsl.kernels.rewards import Plan, start
+from mdpdsl.kernels.sweeping import start_afresh
 
 
 class Explorer:
@@ -29,11 +31,13 @@ class Explorer:
         self.generator = generator
         self.plan: Plan = plan_for(settings, spaces.n_states)
         self.memory: Memory = new_memory(spaces.pair_start, spaces.pair_state)
-        refresh(self.memory, self.plan)
+        start(self.memory, self.plan)
+        if self.plan.is_prioritized:
+            start_afresh(self.memory, self.plan)
 
     def act(self, state: int) -> int:
         """Return the action to take in a state, by its index."""
-        pair = choose(self.memory, self.plan, state, self.generator)
+        pair = choose_pair(self.memory, self.plan, state, self.generator)
         return int(self.spaces.pair_action[pair])
 
     def observe(self, state: int, action: int, next_state: int) -> None:
@@ -43,8 +47,7 @@ class Explorer:
         if not has_room(self.memory):
             self.memory = with_larger_pool(self.memory)
         pair = self.spaces.pair(state, action)
-        count(self.memory, pair, next_state)
-        reward_after_visit(self.memory, self.plan, pair)
+        learn(self.memory, self.plan, pair, next_state)
 
     @property
     def counts(self) -> Counts:

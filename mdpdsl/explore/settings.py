@@ -41,7 +41,7 @@ class ExploreSettings:
     target: str = "complexity"
     planner: str = "auto"
     tolerance: float = 1e-3
-    most_backups: int = 200
+    most_backups: int | None = None
     discounts_last: bool = True
 
     def __post_init__(self) -> None:
@@ -54,7 +54,8 @@ class ExploreSettings:
         _require(self.beta >= 0, "beta", self.beta, "0 or more")
         _require(0 <= self.xi <= 1, "xi", self.xi, "between 0 and 1")
         _require(0 < self.tolerance < 1, "tolerance", self.tolerance, "between 0 and 1")
-        _require(self.most_backups >= 1, "most_backups", self.most_backups, "1 or more")
+        if self.most_backups is not None:
+            _require(self.most_backups >= 1, "most_backups", self.most_backups, "1 or more")
         if self.horizon is not None:
             _require(self.horizon >= 1, "horizon", self.horizon, "1 or more, or inf")
         _require_one_of("bonus", self.bonus, (*BONUSES, None))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
-from mdpdsl.kernels.memory import Memory, count, has_room
-from mdpdsl.kernels.planning import choose
-from mdpdsl.kernels.rewards import Plan, reward_after_visit
+from mdpdsl.kernels.compiled import entry, inner
+from mdpdsl.kernels.memory import Memory, has_room
+from mdpdsl.kernels.planning import choose, learn
+from mdpdsl.kernels.rewards import Plan
 
 
 class Simulator(NamedTuple):
@@ -31,7 +31,7 @@ def new_simulator(graph: TransitionGraph) -> Simulator:
     return Simulator(graph.successor_start, graph.successor, cumulative)
 
 
-@nb.njit(cache=True)
+@inner
 def draw_successor(simulator: Simulator, pair: int, generator: np.random.Generator) -> int:
     """Draw the next state of a pair."""
     low, high = simulator.successor_start[pair], simulator.successor_start[pair + 1] - 1
@@ -45,7 +45,13 @@ def draw_successor(simulator: Simulator, pair: int, generator: np.random.Generat
     return simulator.successor[low]
 
 
-@nb.njit(cache=True)
+@entry
+def choose_pair(memory: Memory, plan: Plan, state: int, generator: np.random.Generator) -> int:
+    """Return the pair to take in a state."""
+    return choose(memory, plan, state, generator)
+
+
+@entry
 def explore_steps(
     memory: Memory,
     plan: Plan,
@@ -64,6 +70,5 @@ def explore_steps(
             return state, step
         pair = choose(memory, plan, state, explorer_generator)
         state = draw_successor(simulator, pair, system_generator)
-        count(memory, pair, state)
-        reward_after_visit(memory, plan, pair)
+        learn(memory, plan, pair, state)
     return state, n_steps

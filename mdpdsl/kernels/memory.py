@@ -8,27 +8,48 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray
+from mdpdsl.kernels.compiled import inner, seldom
 
 #: Unsigned, so that compiled code need not ask whether an index counts from the end.
 IndexArray = npt.NDArray[np.uint32]
 
 #: Positions in `Memory.integers`.
-TIME, POOL_USED, CHAIN_USED, LARGEST_ROOM, QUEUE_FIRST, QUEUE_SIZE, NEXT_REFRESH, N_BACKUPS = range(
-    8
-)
+(
+    TIME,
+    POOL_USED,
+    CHAIN_USED,
+    LARGEST_ROOM,
+    QUEUE_FIRST,
+    QUEUE_SIZE,
+    N_BACKUPS,
+    N_UNSEEN,  # pairs never visited
+    NEXT_REFRESH,
+    NEXT_REBASE,
+    NEXT_SURVEY,
+    VACUOUS_VISITS,  # up to so many visits of a pair the paper's bound of c is 1
+) = range(12)
 #: Positions in `Memory.reals`.
-REFERENCE, VALUE_SUM = range(2)
+(
+    REFERENCE,
+    VALUE_SUM,
+    BEST_SUM,  # of `best_reward`
+    UNSEEN_MEAN,  # the mean of V that the q of unseen pairs are made with
+    SPAN,  # of V
+    LARGEST,  # of V
+    PRECISE_AT,  # the largest V when all q were last computed afresh
+    THRESHOLD,
+    RISE,  # how much V may have risen since bounds of q were forgotten
+) = range(9)
 
 #: Slots a pair gets when it is seen first.
 FIRST_SLOTS = 4
 #: Pairs whose largest log-weight is kept together.
-BLOCK = 512
+BLOCK = 64
 
 
 class Memory(NamedTuple):
@@ -44,26 +65,33 @@ class Memory(NamedTuple):
     slot_room: IndexArray  # [n]     slots it has
     slot_state: IndexArray  # [pool]  successor
     slot_count: FloatArray  # [pool]  T(s,a,s'), whole
+    slot_probability: FloatArray  # [pool]  T(s,a,s') / T(s,a)
     chain_first: IntArray  # [S]     first link of the pairs that lead to a state, -1 if none
     chain_pair: StateArray  # [pool]
+    chain_offset: IndexArray  # [pool]  which of the pair's slots leads there
     chain_next: IntArray  # [pool]  next link, -1 at the end
+    unseen: IntArray  # [S]     pairs of a state never visited
     upper: FloatArray  # [n]     upper confidence bound of c
     weight: FloatArray  # [n]     log of what the reward is a power of
     block_best: FloatArray  # [n / BLOCK]  largest weight of a block of pairs
     reward: FloatArray  # [n]
     best_reward: FloatArray  # [S]     max_a reward
     value: FloatArray  # [S]     V
+    q: FloatArray  # [n]     r + gamma E V, or what whole sweeps know of it
+    greedy: IntArray  # [S]     the pair that was best
     scratch: FloatArray  # [2, S]
     queue: StateArray  # [S]     states whose values wait for a backup
     is_queued: npt.NDArray[np.bool_]  # [S]
-    integers: IntArray  # [8]
-    reals: FloatArray  # [2]
+    integers: IntArray  # [12]
+    reals: FloatArray  # [9]
 
 
 def new_memory(pair_start: IntArray, pair_state: StateArray) -> Memory:
     """Return a memory that has seen nothing."""
     n_pairs, n_states = len(pair_state), len(pair_start) - 1
     pool = 2 * FIRST_SLOTS * n_pairs + 64
+    integers = np.zeros(12, np.int64)
+    integers[N_UNSEEN] = n_pairs
     return Memory(
         pair_start=pair_start.astype(np.int64),
         pair_state=pair_state.astype(np.int32),
@@ -75,34 +103,44 @@ def new_memory(pair_start: IntArray, pair_state: StateArray) -> Memory:
         slot_room=np.zeros(n_pairs, np.uint32),
         slot_state=np.zeros(pool, np.uint32),
         slot_count=np.zeros(pool),
+        slot_probability=np.zeros(pool),
         chain_first=np.full(n_states, -1, np.int64),
         chain_pair=np.zeros(pool, np.int32),
+        chain_offset=np.zeros(pool, np.uint32),
         chain_next=np.full(pool, -1, np.int64),
+        unseen=np.diff(pair_start).astype(np.int64),
         upper=np.ones(n_pairs),
         weight=np.zeros(n_pairs),
         block_best=np.full(-(-n_pairs // BLOCK), -np.inf),
         reward=np.zeros(n_pairs),
         best_reward=np.zeros(n_states),
         value=np.zeros(n_states),
+        q=np.full(n_pairs, np.inf),
+        greedy=pair_start[:-1].astype(np.int64),
         scratch=np.zeros((2, n_states)),
         queue=np.zeros(n_states, np.int32),
         is_queued=np.zeros(n_states, np.bool_),
-        integers=np.zeros(8, np.int64),
-        reals=np.zeros(2),
+        integers=integers,
+        reals=np.zeros(9),
     )
 
 
 def with_larger_pool(memory: Memory) -> Memory:
     """Return the same memory with twice the room for successors."""
-    return memory._replace(
-        slot_state=np.concatenate([memory.slot_state, np.zeros_like(memory.slot_state)]),
-        slot_count=np.concatenate([memory.slot_count, np.zeros_like(memory.slot_count)]),
-        chain_pair=np.concatenate([memory.chain_pair, np.zeros_like(memory.chain_pair)]),
-        chain_next=np.concatenate([memory.chain_next, np.full_like(memory.chain_next, -1)]),
+    pools = (
+        "slot_state",
+        "slot_count",
+        "slot_probability",
+        "chain_pair",
+        "chain_offset",
+        "chain_next",
     )
+    arrays = {name: getattr(memory, name) for name in pools}
+    larger = {name: np.concatenate([a, np.zeros_like(a)]) for name, a in arrays.items()}
+    return memory._replace(**larger)
 
 
-@nb.njit(cache=True)
+@inner
 def has_room(memory: Memory) -> bool:
     """Tell whether one more successor of any pair can be counted without a larger pool."""
     needed = max(FIRST_SLOTS, 2 * memory.integers[LARGEST_ROOM])
@@ -111,12 +149,24 @@ def has_room(memory: Memory) -> bool:
     ] < len(memory.chain_pair)
 
 
-@nb.njit(cache=True)
+@inner
 def count(memory: Memory, pair: int, following: int) -> None:
     """Count one transition."""
     memory.integers[TIME] += 1
+    if memory.visits[pair] == 0:
+        memory.integers[N_UNSEEN] -= 1
+        memory.unseen[memory.pair_state[pair]] -= 1
     memory.visits[pair] += 1
     memory.state_visits[memory.pair_state[pair]] += 1
+    _count_successor(memory, pair, following)
+    share = 1.0 / memory.visits[pair]
+    start = memory.slot_start[pair]
+    for slot in range(start, start + memory.slot_size[pair]):
+        memory.slot_probability[slot] = memory.slot_count[slot] * share
+
+
+@inner
+def _count_successor(memory: Memory, pair: int, following: int) -> None:
     start, size = memory.slot_start[pair], memory.slot_size[pair]
     for slot in range(start, start + size):
         if memory.slot_state[slot] == following:
@@ -133,11 +183,12 @@ def count(memory: Memory, pair: int, following: int) -> None:
     link = memory.integers[CHAIN_USED]
     memory.integers[CHAIN_USED] = link + 1
     memory.chain_pair[link] = pair
+    memory.chain_offset[link] = size
     memory.chain_next[link] = memory.chain_first[following]
     memory.chain_first[following] = link
 
 
-@nb.njit(cache=True)
+@seldom
 def _move(memory: Memory, pair: int) -> None:
     """Give a pair twice its room, at the end of the pool."""
     size = memory.slot_size[pair]

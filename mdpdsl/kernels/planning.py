@@ -1,4 +1,4 @@
-"""Planning on the estimate: value iteration, truncated lookahead, prioritized sweeping.
+"""Planning on the estimate: value iteration by whole sweeps, truncated lookahead, and the choice.
 
 P_hat(s'|s,a) = T(s,a,s')/T(s,a), and 1/S for a pair never visited: its expectation of V is mean(V),
 carried along instead of a dense row.
@@ -8,66 +8,89 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 
-from mdpdsl.kernels.memory import N_BACKUPS, QUEUE_FIRST, QUEUE_SIZE, VALUE_SUM, Memory
-from mdpdsl.kernels.rewards import KAPPA, RANDOM, Plan
+from mdpdsl.kernels.compiled import inner, seldom, total
+from mdpdsl.kernels.iteration import bounds_after_visit, expectation, iterate
+from mdpdsl.kernels.memory import BEST_SUM, VALUE_SUM, Memory, count
+from mdpdsl.kernels.rewards import KAPPA, RANDOM, Plan, reward_after_visit
+from mdpdsl.kernels.sweeping import follow_visit, settle
 
-#: A state worth less than this share of the best has no way there that matters.
-CUT_OFF = 0.01
+#: Values that differ by less, relatively, are the same but for rounding.
+TIE = 1e-12
 #: Below this, rewards within reach have vanished beside those out of reach.
 VANISHED = 1e-280
-#: Sweeps of value iteration in one step, at the most.
-MOST_SWEEPS = 1000
 
 
-@nb.njit(cache=True)
+@inner
 def choose(memory: Memory, plan: Plan, state: int, generator: np.random.Generator) -> int:
     """Return the pair to take in a state: plan as the settings say, then act greedily."""
     first, end = memory.pair_start[state], memory.pair_start[state + 1]
     if plan.kind == RANDOM or (plan.greed < 1.0 and generator.random() >= plan.greed):
         return first + int(generator.random() * (end - first))
     if plan.horizon == 1:
-        return _best_pair(memory, memory.value, first, end, 0.0)
-    if plan.horizon > 1:
-        values = _lookahead(memory, plan)
-        return _best_pair(memory, values, first, end, plan.gamma)
+        return _best_pair(memory, memory.value, first, end, 0.0, 0.0)
+    if plan.horizon == 2:
+        mean = memory.reals[BEST_SUM] / len(memory.value)
+        return _best_pair(memory, memory.best_reward, first, end, plan.gamma, mean)
+    if plan.horizon > 2:
+        values = memory.scratch[_lookahead(memory, plan)]
+        mean = total(values) / len(values)
+        return _best_pair(memory, values, first, end, plan.gamma, mean)
     if plan.is_prioritized:
-        _sweep_prioritized(memory, plan, state)
+        settle(memory, plan)
     else:
-        _iterate(memory, plan, state)
+        iterate(memory, plan, state)
     if plan.kind == KAPPA and memory.value[state] < VANISHED:
         return _least_known_pair(memory, first, end)
+    if plan.is_prioritized:
+        return _best_known_pair(memory, plan, first, end)
     gamma = plan.gamma if plan.discounts_last else 1.0
-    return _best_pair(memory, memory.value, first, end, gamma)
+    mean = memory.reals[VALUE_SUM] / len(memory.value)
+    return _best_pair(memory, memory.value, first, end, gamma, mean)
 
 
-@nb.njit(cache=True)
+@inner
+def learn(memory: Memory, plan: Plan, pair: int, following: int) -> None:
+    """Learn from one transition: counts, rewards, and what the values are made of."""
+    count(memory, pair, following)
+    all_changed = reward_after_visit(memory, plan, pair)
+    if plan.horizon > 0 or plan.kind == RANDOM:
+        return
+    if plan.is_prioritized:
+        follow_visit(memory, plan, pair, all_changed)
+    else:
+        bounds_after_visit(memory, plan, pair, all_changed)
+
+
+@seldom
 def bellman_residual(memory: Memory, plan: Plan) -> float:
     """Return the span of TV - V relative to the span of V: how far the values are from solved."""
     low, high = math.inf, -math.inf
-    mean = memory.value.sum() / len(memory.value)
+    smallest, largest = math.inf, -math.inf
+    mean = total(memory.value) / len(memory.value)
     for state in range(len(memory.value)):
         change = _backup(memory, memory.value, state, plan.gamma, mean) - memory.value[state]
         low, high = min(low, change), max(high, change)
-    span = memory.value.max() - memory.value.min()
+        smallest, largest = min(smallest, memory.value[state]), max(largest, memory.value[state])
+    span = largest - smallest
     return (high - low) / span if span > 0 else 0.0
 
 
-@nb.njit(cache=True)
+@inner
 def _expectation(memory: Memory, values: np.ndarray, pair: int, mean: float) -> float:
-    T = memory.visits[pair]
-    if T == 0:
+    if memory.visits[pair] == 0:
         return mean
-    start = memory.slot_start[pair]
-    total = 0.0
-    for slot in range(start, start + memory.slot_size[pair]):
-        total += memory.slot_count[slot] * values[memory.slot_state[slot]]
-    return total / T
+    return expectation(
+        memory.slot_probability,
+        memory.slot_state,
+        values,
+        memory.slot_start[pair],
+        memory.slot_size[pair],
+    )
 
 
-@nb.njit(cache=True)
+@inner
 def _backup(memory: Memory, values: np.ndarray, state: int, gamma: float, mean: float) -> float:
     """Return max_a [r + gamma E V]: the Bellman operator as it is written."""
     best = -math.inf
@@ -77,21 +100,46 @@ def _backup(memory: Memory, values: np.ndarray, state: int, gamma: float, mean: 
     return best
 
 
-@nb.njit(cache=True)
-def _best_pair(memory: Memory, values: np.ndarray, first: int, end: int, gamma: float) -> int:
-    """Return the first pair of a state that is best: reward + gamma E V."""
-    mean = values.sum() / len(values) if gamma > 0.0 else 0.0
+@inner
+def _best_pair(
+    memory: Memory, values: np.ndarray, first: int, end: int, gamma: float, mean: float
+) -> int:
+    """Return the pair of a state that is best: reward + gamma E V."""
     best, chosen = -math.inf, first
     for pair in range(first, end):
         q = memory.reward[pair]
         if gamma > 0.0:
             q += gamma * _expectation(memory, values, pair, mean)
-        if q > best:
+        if pair == first or _is_better(memory, q, pair, best, chosen):
             best, chosen = q, pair
     return chosen
 
 
-@nb.njit(cache=True)
+@inner
+def _best_known_pair(memory: Memory, plan: Plan, first: int, end: int) -> int:
+    """Return the pair of a state with the best q."""
+    best, chosen = -math.inf, first
+    for pair in range(first, end):
+        q = memory.q[pair]
+        if not plan.discounts_last:
+            q = memory.reward[pair] + (q - memory.reward[pair]) / plan.gamma
+        if pair == first or _is_better(memory, q, pair, best, chosen):
+            best, chosen = q, pair
+    return chosen
+
+
+@inner
+def _is_better(memory: Memory, q: float, pair: int, best: float, chosen: int) -> bool:
+    """Compare a pair with the best so far; of pairs that are worth the same, the less known one.
+
+    Where no way is known to anything of worth, all are worth the same, and the first would be taken
+    for ever.
+    """
+    margin = TIE * abs(best)
+    return q > best + margin or (q >= best - margin and memory.weight[pair] > memory.weight[chosen])
+
+
+@inner
 def _least_known_pair(memory: Memory, first: int, end: int) -> int:
     """Return the first pair of a state with the largest UCB(c)/T+."""
     chosen = first
@@ -101,90 +149,16 @@ def _least_known_pair(memory: Memory, first: int, end: int) -> int:
     return chosen
 
 
-@nb.njit(cache=True)
-def _iterate(memory: Memory, plan: Plan, here: int) -> None:
-    """Gauss-Seidel value iteration from the last values, until the update's span is small.
-
-    Where the estimate has no way from here to what is worth most, the values here are tiny against
-    that span; kappa-Explorer's, which are positive, must then have settled by their own size as
-    well, or it would rest where it once had hopes.
-    """
-    values = memory.value
-    S = len(values)
-    for _ in range(MOST_SWEEPS):
-        before = values[here]
-        total = values.sum()
-        low, high = math.inf, -math.inf
-        smallest, largest = math.inf, -math.inf
-        for state in range(S):
-            new = _backup(memory, values, state, plan.gamma, total / S)
-            change = new - values[state]
-            total += change
-            values[state] = new
-            low, high = min(low, change), max(high, change)
-            smallest, largest = min(smallest, new), max(largest, new)
-        memory.integers[N_BACKUPS] += S
-        is_settled = high - low <= plan.tolerance * (largest - smallest)
-        if is_settled and plan.kind == KAPPA and values[here] < CUT_OFF * largest:
-            is_settled = abs(values[here] - before) <= plan.tolerance * values[here]
-        if is_settled:
-            return
-
-
-@nb.njit(cache=True)
-def _lookahead(memory: Memory, plan: Plan) -> np.ndarray:
-    """Return the values of horizon - 1 more steps (paper, truncated planning)."""
-    if plan.horizon == 2:
-        return memory.best_reward
-    memory.scratch[0] = memory.best_reward
+@seldom
+def _lookahead(memory: Memory, plan: Plan) -> int:
+    """Compute the values of horizon - 1 more steps (paper, truncated planning); tell where."""
+    for state in range(len(memory.value)):
+        memory.scratch[0, state] = memory.best_reward[state]
     current = 0
     for _ in range(plan.horizon - 2):
         old, new = memory.scratch[current], memory.scratch[1 - current]
-        mean = old.sum() / len(old)
+        mean = total(old) / len(old)
         for state in range(len(old)):
             new[state] = _backup(memory, old, state, plan.gamma, mean)
         current = 1 - current
-    return memory.scratch[current]
-
-
-@nb.njit(cache=True)
-def _sweep_prioritized(memory: Memory, plan: Plan, state: int) -> None:
-    """Back up the current state, then those whose values depend on what has changed.
-
-    A queue of states in the order of their calls; a change is passed on to the states with a pair
-    seen to lead there if it matters beyond the tolerance.
-    """
-    values = memory.value
-    S = len(values)
-    _enqueue(memory, state)
-    scale = max(1e-300, abs(values[state]))
-    for _ in range(plan.most_backups):
-        if memory.integers[QUEUE_SIZE] == 0:
-            return
-        first = memory.integers[QUEUE_FIRST]
-        current = memory.queue[first]
-        memory.integers[QUEUE_FIRST] = (first + 1) % S
-        memory.integers[QUEUE_SIZE] -= 1
-        memory.is_queued[current] = False
-        mean = memory.reals[VALUE_SUM] / S
-        new = _backup(memory, values, current, plan.gamma, mean)
-        change = new - values[current]
-        values[current] = new
-        memory.reals[VALUE_SUM] += change
-        memory.integers[N_BACKUPS] += 1
-        if abs(change) <= plan.tolerance * scale:
-            continue
-        link = memory.chain_first[current]
-        while link >= 0:
-            _enqueue(memory, memory.pair_state[memory.chain_pair[link]])
-            link = memory.chain_next[link]
-
-
-@nb.njit(cache=True)
-def _enqueue(memory: Memory, state: int) -> None:
-    if memory.is_queued[state]:
-        return
-    S = len(memory.queue)
-    memory.queue[(memory.integers[QUEUE_FIRST] + memory.integers[QUEUE_SIZE]) % S] = state
-    memory.integers[QUEUE_SIZE] += 1
-    memory.is_queued[state] = True
+    return current

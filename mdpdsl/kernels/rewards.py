@@ -11,10 +11,19 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba as nb
-import numpy as np
-
-from mdpdsl.kernels.memory import BLOCK, NEXT_REFRESH, REFERENCE, TIME, VALUE_SUM, Memory
+from mdpdsl.kernels.compiled import inner, largest, seldom, total
+from mdpdsl.kernels.memory import (
+    BEST_SUM,
+    BLOCK,
+    N_UNSEEN,
+    NEXT_REBASE,
+    NEXT_REFRESH,
+    REFERENCE,
+    TIME,
+    VACUOUS_VISITS,
+    VALUE_SUM,
+    Memory,
+)
 
 #: What `Plan.kind` may be.
 RANDOM, KAPPA, MAXENT, WEIGHTED_MAXENT, SMM = range(5)
@@ -46,7 +55,7 @@ class Plan(NamedTuple):
     most_backups: int  # of prioritized sweeping, per step
 
 
-@nb.njit(cache=True)
+@inner
 def complexity_bound(memory: Memory, plan: Plan, pair: int) -> float:
     """Return an upper confidence bound of c(s,a) = 1 - sum P^2, at most 1.
 
@@ -55,14 +64,11 @@ def complexity_bound(memory: Memory, plan: Plan, pair: int) -> float:
     beta^2/T.
     """
     T = memory.visits[pair]
-    if T == 0:
+    if T == 0 or (plan.bonus == PAPER_BONUS and memory.integers[VACUOUS_VISITS] >= T):
         return 1.0
     c = 1.0 - memory.squares[pair] / (float(T) * T)
     if plan.bonus == PAPER_BONUS:
-        S, n_pairs = len(memory.value), len(memory.visits)
-        t = max(1, memory.integers[TIME])
-        log_term = math.log(2.0 * S * math.pi**2 / 3.0 * n_pairs * float(t) * t / plan.delta)
-        bound = c + S * math.sqrt(log_term / (2.0 * T))
+        bound = c + len(memory.value) * math.sqrt(_log_term(memory, plan) / (2.0 * T))
     elif plan.bonus == BERNSTEIN_BONUS:
         if T == 1:
             return 1.0
@@ -73,61 +79,100 @@ def complexity_bound(memory: Memory, plan: Plan, pair: int) -> float:
     return min(1.0, bound)
 
 
-@nb.njit(cache=True)
+@inner
+def _log_term(memory: Memory, plan: Plan) -> float:
+    """Return log(2S/delta_t)."""
+    S, n_pairs = len(memory.value), len(memory.visits)
+    t = float(max(1, memory.integers[TIME]))
+    return math.log(2.0 * S * math.pi**2 / 3.0 * n_pairs * t * t / plan.delta)
+
+
+@seldom
+def start(memory: Memory, plan: Plan) -> None:
+    """Make all rewards, and the values that solve a model of which nothing is known."""
+    refresh(memory, plan)
+    memory.value[:] = memory.reward[0] / (1.0 - plan.gamma)
+    memory.reals[VALUE_SUM] = total(memory.value)
+
+
+@seldom
 def refresh(memory: Memory, plan: Plan) -> None:
     """Recompute all bounds and rewards."""
     for pair in range(len(memory.visits)):
         memory.upper[pair] = complexity_bound(memory, plan, pair)
         memory.weight[pair] = _weight(memory, plan, pair)
-    for block in range(len(memory.block_best)):
-        _renew_block(memory, block)
     if plan.kind == KAPPA:
+        for block in range(len(memory.block_best)):
+            _renew_block(memory, block)
         _rebase(memory, plan)
     else:
         for pair in range(len(memory.visits)):
             memory.reward[pair] = memory.weight[pair]
-    for state in range(len(memory.value)):
-        _renew_best(memory, state)
-    t = memory.integers[TIME]
-    memory.integers[NEXT_REFRESH] = max(t + 1, int(t * REFRESH_FACTOR))
+    _renew_all_best(memory)
 
 
-@nb.njit(cache=True)
-def reward_after_visit(memory: Memory, plan: Plan, pair: int) -> None:
-    """Bring the rewards up to date after a visit of a pair."""
-    if memory.integers[TIME] >= memory.integers[NEXT_REFRESH]:
-        refresh(memory, plan)
-        return
+@inner
+def reward_after_visit(memory: Memory, plan: Plan, pair: int) -> bool:
+    """Bring the rewards up to date after a visit of a pair; tell whether all may have changed.
+
+    If not, those of the pair have, and for maxent those of its state.
+    """
+    if plan.bonus == PAPER_BONUS and memory.integers[TIME] >= memory.integers[NEXT_REFRESH]:
+        t = memory.integers[TIME]
+        memory.integers[NEXT_REFRESH] = max(t + 1, int(t * REFRESH_FACTOR))
+        S = float(len(memory.value))
+        memory.integers[VACUOUS_VISITS] = int(min(1e18, S * S * _log_term(memory, plan) / 2.0))
+        if largest(memory.visits) > memory.integers[VACUOUS_VISITS]:
+            refresh(memory, plan)
+            return True
+    if plan.kind == RANDOM:
+        return False
     state = memory.pair_state[pair]
     if plan.kind == MAXENT:
         weight = _weight(memory, plan, pair)
         for other in range(memory.pair_start[state], memory.pair_start[state + 1]):
             memory.weight[other] = weight
             memory.reward[other] = weight
-        memory.best_reward[state] = weight
-        return
-    memory.upper[pair] = complexity_bound(memory, plan, pair)
-    before = memory.weight[pair]
-    memory.weight[pair] = _weight(memory, plan, pair)
-    if plan.kind == KAPPA:
-        exponent = plan.kappa * (memory.weight[pair] - memory.reals[REFERENCE])
-        memory.reward[pair] = math.exp(min(exponent, FARTHEST))
-        block = pair // BLOCK
-        if before >= memory.block_best[block] or memory.weight[pair] > memory.block_best[block]:
-            _renew_block(memory, block)
-            largest = np.max(memory.block_best)
-            exponent = plan.kappa * (largest - memory.reals[REFERENCE])
-            if exponent < -FARTHEST or exponent > 0.0:
-                _rebase(memory, plan)
-                for each in range(len(memory.value)):
-                    _renew_best(memory, each)
-                return
     else:
-        memory.reward[pair] = memory.weight[pair]
-    _renew_best(memory, state)
+        memory.upper[pair] = complexity_bound(memory, plan, pair)
+        before = memory.weight[pair]
+        weight = _weight(memory, plan, pair)
+        memory.weight[pair] = weight
+        if plan.kind == KAPPA:
+            exponent = plan.kappa * (weight - memory.reals[REFERENCE])
+            memory.reward[pair] = math.exp(min(exponent, FARTHEST))
+            if _needs_rebase(memory, plan, pair, before):
+                _rebase(memory, plan)
+                _renew_all_best(memory)
+                return True
+        else:
+            memory.reward[pair] = weight
+    if plan.horizon > 1:
+        _renew_best(memory, state)
+    return False
 
 
-@nb.njit(cache=True)
+@inner
+def _needs_rebase(memory: Memory, plan: Plan, pair: int, before: float) -> bool:
+    """Keep the largest weights of blocks; tell whether the largest has left the reference.
+
+    The largest of all is looked for now and then only: rewards are far from vanishing.
+    """
+    block = pair // BLOCK
+    weight = memory.weight[pair]
+    if weight > memory.block_best[block]:
+        memory.block_best[block] = weight
+    elif before >= memory.block_best[block]:
+        _renew_block(memory, block)
+    # While a pair is unseen, nothing weighs more: its weight is the reference.
+    if memory.integers[N_UNSEEN] > 0 or memory.integers[TIME] < memory.integers[NEXT_REBASE]:
+        return False
+    memory.integers[NEXT_REBASE] = memory.integers[TIME] + 1 + len(memory.block_best) // 8
+    exponent = plan.kappa * (largest(memory.block_best) - memory.reals[REFERENCE])
+    return exponent < -FARTHEST or exponent > 0.0
+
+
+@inner
 def _weight(memory: Memory, plan: Plan, pair: int) -> float:
     """Return log x for kappa-Explorer, and the reward itself for the others."""
     if plan.kind == MAXENT:
@@ -144,36 +189,44 @@ def _weight(memory: Memory, plan: Plan, pair: int) -> float:
     return math.log(c) - log_visits  # kappa: log x; smm: log target - log d_hat (Lee et al. 2019)
 
 
-@nb.njit(cache=True)
+@inner
 def _renew_block(memory: Memory, block: int) -> None:
-    largest = -math.inf
+    best = -math.inf
     for pair in range(block * BLOCK, min(len(memory.visits), (block + 1) * BLOCK)):
-        largest = max(largest, memory.weight[pair])
-    memory.block_best[block] = largest
+        best = max(best, memory.weight[pair])
+    memory.block_best[block] = best
 
 
-@nb.njit(cache=True)
+@inner
 def _renew_best(memory: Memory, state: int) -> None:
     best = -math.inf
     for pair in range(memory.pair_start[state], memory.pair_start[state + 1]):
         best = max(best, memory.reward[pair])
+    memory.reals[BEST_SUM] += best - memory.best_reward[state]
     memory.best_reward[state] = best
 
 
-@nb.njit(cache=True)
+@seldom
+def _renew_all_best(memory: Memory) -> None:
+    for state in range(len(memory.value)):
+        _renew_best(memory, state)
+    memory.reals[BEST_SUM] = total(memory.best_reward)
+
+
+@seldom
 def _rebase(memory: Memory, plan: Plan) -> None:
     """Make the largest reward 1 again, and scale the values along."""
-    largest = np.max(memory.block_best)
-    if largest == -math.inf:  # every pair is known to be certain: nothing is left to learn
+    top = largest(memory.block_best)
+    if top == -math.inf:  # every pair is known to be certain: nothing is left to learn
         memory.reward[:] = 0.0
         return
-    scale = math.exp(min(700.0, plan.kappa * (memory.reals[REFERENCE] - largest)))
-    memory.reals[REFERENCE] = largest
+    scale = math.exp(min(700.0, plan.kappa * (memory.reals[REFERENCE] - top)))
+    memory.reals[REFERENCE] = top
     for pair in range(len(memory.visits)):
-        memory.reward[pair] = math.exp(plan.kappa * (memory.weight[pair] - largest))
-    total = 0.0
+        memory.reward[pair] = math.exp(plan.kappa * (memory.weight[pair] - top))
+    value_sum = 0.0
     ceiling = 1.0 / (1.0 - plan.gamma)
     for state in range(len(memory.value)):
         memory.value[state] = min(ceiling, memory.value[state] * scale)
-        total += memory.value[state]
-    memory.reals[VALUE_SUM] = total
+        value_sum += memory.value[state]
+    memory.reals[VALUE_SUM] = value_sum

@@ -12,8 +12,8 @@ from mdpdsl.explore.settings import ExploreSettings, SettingsError
 from mdpdsl.explore.trial import continue_trial, new_trial
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels.loop import choose_pair as choose
 from mdpdsl.kernels.loop import draw_successor, new_simulator
-from mdpdsl.kernels.planning import choose
 
 VARIANTS = [
     ExploreSettings(steps=2_000, kappa=10, gamma=0.95),

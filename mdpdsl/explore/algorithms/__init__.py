@@ -25,8 +25,13 @@ ALGORITHMS = {
     "smm": "smm",
 }
 
-#: Above so many states a full sweep at every step is hopeless.
-MOST_STATES_FOR_SWEEPS = 1_000
+#: Up to so many states whole sweeps cost less than to keep track of what has changed.
+FEW_STATES = 30
+#: Up to so many states every step may take as many backups as it needs; beyond, so many.
+MANY_STATES = 1_000
+BACKUPS_PER_STEP = 100
+#: Above this kappa a visit moves the values of most states, which whole sweeps do best.
+STEEP = 4.0
 
 
 def plan_for(settings: ExploreSettings, n_states: int) -> Plan:
@@ -41,10 +46,14 @@ def plan_for(settings: ExploreSettings, n_states: int) -> Plan:
 
 def common_plan(settings: ExploreSettings, n_states: int, kind: int) -> Plan:
     """Return the settings as numbers; an algorithm replaces what it has otherwise."""
-    from mdpdsl.kernels.rewards import BERNSTEIN_BONUS, NO_BONUS, PAPER_BONUS, Plan
+    from mdpdsl.kernels.rewards import BERNSTEIN_BONUS, KAPPA, NO_BONUS, PAPER_BONUS, Plan
 
     bonuses = {"paper": PAPER_BONUS, "bernstein": BERNSTEIN_BONUS, "none": NO_BONUS}
-    is_large = n_states > MOST_STATES_FOR_SWEEPS
+    is_steep = kind == KAPPA and settings.kappa > STEEP
+    is_prioritized = settings.planner == "prioritized" or (
+        settings.planner == "auto" and n_states > (MANY_STATES if is_steep else FEW_STATES)
+    )
+    most_backups = BACKUPS_PER_STEP if n_states > MANY_STATES else 1_000 * n_states
     return Plan(
         kind=kind,
         kappa=float(settings.kappa),
@@ -58,8 +67,7 @@ def common_plan(settings: ExploreSettings, n_states: int, kind: int) -> Plan:
         greed=1.0,
         is_uniform_target=settings.target == "uniform",
         discounts_last=settings.discounts_last,
-        is_prioritized=settings.planner == "prioritized"
-        or (settings.planner == "auto" and is_large),
+        is_prioritized=is_prioritized,
         tolerance=float(settings.tolerance),
-        most_backups=settings.most_backups,
+        most_backups=settings.most_backups or most_backups,
     )

@@ -1,0 +1,126 @@
+"""Value iteration by whole Gauss-Seidel sweeps, leaving out actions that cannot be the best.
+
+A pair's value r + gamma E V has risen, since it was last computed, by no more than gamma times the
+sum over sweeps of the largest rise of V. While even that keeps it below another pair of its state,
+it need not be computed: the sweep's result is the same, to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mdpdsl.graph.space import FloatArray
+from mdpdsl.kernels.compiled import inner, seldom, total
+from mdpdsl.kernels.memory import N_BACKUPS, N_UNSEEN, RISE, VALUE_SUM, IndexArray, Memory
+from mdpdsl.kernels.rewards import KAPPA, MAXENT, Plan
+
+#: A state worth less than this share of the best has no way there that matters.
+CUT_OFF = 0.01
+#: Sweeps in one step, at the most.
+MOST_SWEEPS = 1000
+#: The sum of rises, in spans of V, at which it starts again from zero: rounding stays far below it.
+MOST_RISE = 1e4
+
+
+@seldom
+def iterate(memory: Memory, plan: Plan, here: int) -> None:
+    """Sweep from the last values on, until the span of the update is small.
+
+    Where the estimate has no way from here to what is worth most, the values here are tiny against
+    that span; kappa-Explorer's, which are positive, must then have settled by their own size as
+    well, or it would rest where it once had hopes.
+    """
+    values = memory.value
+    for _ in range(MOST_SWEEPS):
+        before = values[here]
+        span_of_change, smallest, largest = _sweep(memory, plan.gamma)
+        is_settled = span_of_change <= plan.tolerance * (largest - smallest)
+        if is_settled and plan.kind == KAPPA and values[here] < CUT_OFF * largest:
+            is_settled = abs(values[here] - before) <= plan.tolerance * values[here]
+        if memory.reals[RISE] > MOST_RISE * (largest - smallest):
+            forget_bounds(memory)
+        if is_settled:
+            return
+
+
+@inner
+def bounds_after_visit(memory: Memory, plan: Plan, pair: int, all_changed: bool) -> None:
+    """Have the pairs computed whose rewards or successors a visit has changed."""
+    if all_changed:
+        forget_bounds(memory)
+    elif plan.kind == MAXENT:
+        state = memory.pair_state[pair]
+        memory.q[memory.pair_start[state] : memory.pair_start[state + 1]] = math.inf
+    else:
+        memory.q[pair] = math.inf
+
+
+@seldom
+def forget_bounds(memory: Memory) -> None:
+    """Have every pair computed in the next sweep."""
+    memory.q[:] = math.inf
+    memory.reals[RISE] = 0.0
+
+
+@inner
+def expectation(
+    probability: FloatArray, successor: IndexArray, values: FloatArray, start: int, size: int
+) -> float:
+    """Return the sum of P_hat V over the slots of a pair."""
+    result = 0.0
+    for slot in range(np.uint64(start), np.uint64(start + size)):  # unsigned: 3 times as fast
+        result += probability[slot] * values[successor[slot]]
+    return result
+
+
+@inner
+def _sweep(memory: Memory, gamma: float) -> tuple[float, float, float]:
+    """Do one sweep; return the span of the change, and the least and the largest value.
+
+    `memory.q` has for each pair an upper bound of its value less gamma times the rises until then.
+    """
+    values, q, greedy = memory.value, memory.q, memory.greedy
+    pair_start, reward, visits = memory.pair_start, memory.reward, memory.visits
+    slot_start, slot_size = memory.slot_start, memory.slot_size
+    slot_probability, slot_state = memory.slot_probability, memory.slot_state
+    S = len(values)
+    has_unseen = memory.integers[N_UNSEEN] > 0
+    value_sum = total(values) if has_unseen else 0.0
+    low, high = math.inf, -math.inf
+    smallest, largest = math.inf, -math.inf
+    rise_before = memory.reals[RISE]
+    rise = 0.0  # of this sweep so far
+    for state in range(S):
+        first, end = pair_start[state], pair_start[state + 1]
+        best_pair = greedy[state]
+        best = -math.inf
+        for turn in range(-1, end - first):
+            pair = best_pair if turn < 0 else first + turn
+            if turn >= 0 and (
+                pair == best_pair or q[pair] + gamma * (rise_before + rise) * 1.000000001 < best
+            ):
+                continue
+            if visits[pair] > 0:
+                mean = expectation(
+                    slot_probability, slot_state, values, slot_start[pair], slot_size[pair]
+                )
+            else:
+                mean = value_sum / S
+            new = reward[pair] + gamma * mean
+            q[pair] = new - gamma * rise_before
+            if new > best:
+                best = new
+                greedy[state] = pair
+        change = best - values[state]
+        value_sum += change
+        values[state] = best
+        rise = max(rise, change)
+        low, high = min(low, change), max(high, change)
+        smallest, largest = min(smallest, best), max(largest, best)
+    memory.reals[RISE] = rise_before + rise
+    memory.integers[N_BACKUPS] += S
+    if has_unseen:
+        memory.reals[VALUE_SUM] = value_sum
+    return high - low, smallest, largest

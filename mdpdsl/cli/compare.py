@@ -11,12 +11,19 @@ from typing import Any
 import click
 
 from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
-from mdpdsl.cli.exploring import parsed_jobs, run_options, setting_options, showing
+from mdpdsl.cli.exploring import (
+    parsed_jobs,
+    run_options,
+    setting_options,
+    showing,
+    simulated_system,
+)
 from mdpdsl.cli.output import built_model, fail, print_json
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError
 from mdpdsl.explore.algorithms import plan_for
 from mdpdsl.explore.executor import run_trials
+from mdpdsl.explore.failures import SimulationError
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
 from mdpdsl.explore.summary import Summary, summarize
@@ -100,7 +107,8 @@ def command(
         ]
         for each in chosen:
             plan_for(each, graph.n_states)
-        warning = require_explorable(graph)
+        warning = require_explorable(graph, chosen[0].simulate)
+        system = simulated_system(loaded, chosen[0])
     except ModelError as error:
         fail(error, as_json)
     except SettingsError as error:
@@ -110,15 +118,27 @@ def command(
     rows = []
     for each in chosen:
         with showing(_label(each), each.steps, trials, is_quiet or as_json) as bar:
-            results = run_trials(
-                graph, each, seed=seed or 0, trials=trials, jobs=n_jobs, progress=bar
-            )
+            try:
+                results = run_trials(
+                    graph,
+                    each,
+                    seed=seed or 0,
+                    trials=trials,
+                    jobs=n_jobs,
+                    system=system,
+                    progress=bar,
+                )
+            except SimulationError as error:
+                failure = f"the continuous system failed under {_label(each)} in {error}"
+                raise click.ClickException(failure) from None
         if len(results) < trials or not all(result.is_finished for result in results):
             click.echo("stopped; what is finished follows", err=True)
             break
         rows.append(summarize(each, results))
     is_whole = len(rows) == len(chosen)
     title = f"{loaded.name}, n = {chosen[0].steps:,}, {trials} trials"
+    if system is not None:
+        title += ", the continuous system seen through its bins"
     table = {
         "text": lambda: text_table(title, rows),
         "csv": lambda: csv_table(rows),
@@ -164,6 +184,7 @@ def _record(
         "hash": model.graph.hash,
         "parameters": dict(model.parameters),
         "steps": chosen[0].steps,
+        "simulate": chosen[0].simulate,
         "trials": trials,
         "seed": seed,
         "rows": [asdict(row) | {"ratio_worst": None, "ratio_average": None} for row in rows],

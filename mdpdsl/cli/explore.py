@@ -10,12 +10,19 @@ from typing import Any
 import click
 
 from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
-from mdpdsl.cli.exploring import parsed_jobs, run_options, setting_options, showing
+from mdpdsl.cli.exploring import (
+    parsed_jobs,
+    run_options,
+    setting_options,
+    showing,
+    simulated_system,
+)
 from mdpdsl.cli.output import built_model, fail, print_diagnostics, print_json
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError, Source
 from mdpdsl.estimate.counts import estimated_graph
 from mdpdsl.explore.executor import TrialResult, run_trials
+from mdpdsl.explore.failures import SimulationError
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
 from mdpdsl.explore.summary import Summary, summarize
@@ -93,20 +100,25 @@ def command(
         raise click.UsageError(str(error)) from None
     chosen = ExploreSettings(**configuration.settings)
     if not as_json:
-        warning = require_explorable(loaded.graph)
+        warning = require_explorable(loaded.graph, chosen.simulate)
         if warning is not None:
             click.echo(f"warning: {warning}", err=True)
         print_diagnostics([d for d in loaded.diagnose() if not d.is_error])
-    with showing(chosen.algorithm, chosen.steps, configuration.trials, is_quiet or as_json) as bar:
-        results = run_trials(
-            loaded.graph,
-            chosen,
-            seed=configuration.seed,
-            trials=configuration.trials,
-            jobs=n_jobs,
-            folder_of=run.trial,
-            progress=bar,
-        )
+    bar_of = showing(chosen.algorithm, chosen.steps, configuration.trials, is_quiet or as_json)
+    try:
+        with bar_of as bar:
+            results = run_trials(
+                loaded.graph,
+                chosen,
+                seed=configuration.seed,
+                trials=configuration.trials,
+                jobs=n_jobs,
+                system=simulated_system(loaded, chosen),
+                folder_of=run.trial,
+                progress=bar,
+            )
+    except SimulationError as error:
+        raise click.ClickException(f"the continuous system failed in {error}") from None
     if not all(r.is_finished for r in results) or len(results) < configuration.trials:
         raise click.ClickException(f"stopped; `mdpdsl explore --resume {run.path}` goes on")
     summary = summarize(chosen, results)
@@ -136,7 +148,8 @@ def _started(
     block = loaded.checked.explore
     chosen = settings_from(block, flags)
     _check_algorithm(chosen, graph.n_states)
-    require_explorable(graph)
+    require_explorable(graph, chosen.simulate)
+    simulated_system(loaded, chosen)
     configuration = RunConfiguration(
         model=loaded.name,
         hash=graph.hash,
@@ -261,6 +274,8 @@ def _print(record: dict[str, Any], summary: Summary) -> None:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     n_trials = len(record["trials"])
     table.add_row("explorer", summary.label)
+    if record["simulate"] == "continuous":
+        table.add_row("simulated", "the continuous system, seen through its bins")
     table.add_row("steps", f"{record['steps']:,} x {n_trials} trial{'s' if n_trials > 1 else ''}")
     table.add_row("failed", f"{summary.failure_rate:.0%} (a pair was left unvisited)")
     table.add_row("L_Worst", _figure(summary.worst, summary.worst_se))

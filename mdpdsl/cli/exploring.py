@@ -10,7 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
+from mdpdsl.compile.model import Model
+from mdpdsl.compile.system import RawSystem
 from mdpdsl.explore.executor import Progress
+from mdpdsl.explore.settings import ExploreSettings, SettingsError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,6 +21,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 def setting_options(function: F) -> F:
     """Add the settings that hold for every algorithm of a command."""
     for option in (
+        click.option(
+            "simulate",
+            "--simulate",
+            help="What is explored: model, the finite one (default), or continuous, the system "
+            "that it discretizes, of which the explorer sees the bins only (not a Markov process).",
+        ),
         click.option(
             "discounts_last",
             "--discount-last/--no-discount-last",
@@ -53,6 +62,18 @@ def run_options(function: F) -> F:
     ):
         function = option(function)
     return function
+
+
+def simulated_system(model: Model, settings: ExploreSettings) -> RawSystem | None:
+    """Return the continuous system that the settings simulate; None for the finite model."""
+    if settings.simulate == "model":
+        return None
+    if not model.is_continuous:
+        raise SettingsError(
+            f"{model.name} has no continuous variables to simulate; leave out `--simulate "
+            "continuous`, or declare a state in an interval, as in `state x in [0, 1] bins 10`"
+        )
+    return model.system
 
 
 def parsed_jobs(jobs: str) -> int | None:

@@ -109,7 +109,7 @@ def _apply(term: Apply, frame: Frame) -> Evaluated:
     values = [argument.values for argument in arguments]
     result = FUNCTIONS[term.function](*values)
     faults = tuple(fault for argument in arguments for fault in argument.faults)
-    reason = _PARTIAL.get(term.function)
+    reason = PARTIAL.get(term.function)
     if reason is not None and not np.isfinite(result).all():
         rows = ~np.isfinite(result)
         for value in values:
@@ -233,7 +233,7 @@ def _remainder(dividend: Array, divisor: Array) -> str:
 
 
 #: Operations without a value for some finite arguments, and how to say so.
-_PARTIAL: dict[str, Callable[..., str]] = {
+PARTIAL: dict[str, Callable[..., str]] = {
     "/": _division,
     "%": _remainder,
     "mod": _remainder,

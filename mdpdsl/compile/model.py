@@ -12,6 +12,7 @@ from mdpdsl.compile.check import check
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.expand import Expansion, Integration, Progress, expand
 from mdpdsl.compile.parameters import Override
+from mdpdsl.compile.system import RawSystem, raw_system
 from mdpdsl.diagnostics import Diagnostic, ModelError, Source, did_you_mean, in_source_order
 from mdpdsl.graph.space import Value
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -78,6 +79,16 @@ class Model:
         if graph is None:
             raise ModelError(self._located(self._expansion.diagnostics))
         return graph
+
+    @cached_property
+    def system(self) -> RawSystem:
+        """The raw system that the graph discretizes, for drawing one step at a time."""
+        return raw_system(self.checked, self.source)
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether some state variable is real."""
+        return any(variable.kind == "real" for variable in self.checked.states.variables)
 
     @property
     def integration(self) -> Integration | None:

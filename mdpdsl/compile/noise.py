@@ -67,7 +67,7 @@ def plan_outcome(
     terms: Mapping[str, Term], variables: Mapping[str, Variable], noises: tuple[Noise, ...]
 ) -> OutcomePlan:
     """Decide for each noise of an outcome how it is integrated."""
-    order = _order(terms)
+    order = dependency_order(terms)
     used: dict[str, frozenset[str]] = {}
     for name in order:
         found = {read for kind, read in reads(terms[name]) if kind == "noise"}
@@ -129,7 +129,7 @@ def plan_outcome(
     )
 
 
-def _order(terms: Mapping[str, Term]) -> tuple[str, ...]:
+def dependency_order(terms: Mapping[str, Term]) -> tuple[str, ...]:
     """Sort names so that next values are known before they are read; there is no circle."""
     ordered: list[str] = []
     pending = list(terms)

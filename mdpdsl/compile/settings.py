@@ -27,7 +27,7 @@ _NUMBERS: dict[str, tuple[Type, tuple[str, Callable[[float], bool]]]] = {
     "power": (REAL, _POSITIVE),
 }
 #: Settings that are words or numbers (`algorithm = kappa-dp`, `horizon = inf`), taken as written.
-_WORDS = ("algorithm", "horizon", "bonus", "radius", "eta")
+_WORDS = ("algorithm", "horizon", "bonus", "radius", "eta", "simulate")
 
 
 def explore_settings(scope: Scope, blocks: Sequence[ast.Explore]) -> dict[str, Value]:

@@ -38,7 +38,7 @@ class TransitionKernel:
         self.outcomes = OutcomeKernel(model, problems)
         self._points = cell_points(model)
         variables = {v.name: v for v in model.states.variables}
-        self._rules = [_rules_of(model, action) for action in range(model.actions.size)]
+        self._rules = [rules_of(model, action) for action in range(model.actions.size)]
         self._plans: dict[int, OutcomePlan] = {}
         for rules in self._rules:
             for rule in rules:
@@ -317,7 +317,7 @@ def action_values(model: CheckedModel) -> list[dict[tuple[str, str], Array]]:
     return found
 
 
-def _rules_of(model: CheckedModel, action: int) -> list[Rule]:
+def rules_of(model: CheckedModel, action: int) -> list[Rule]:
     """Return the lines of an action; without any, equations alone move it."""
     rules = [rule for rule in model.rules if action in rule.actions]
     if rules or action in model.broken_actions:

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from mdpdsl.compile.system import RawSystem
 from mdpdsl.estimate.counts import Counts
+from mdpdsl.explore.failures import SimulationError
 from mdpdsl.explore.metrics import Measures
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -48,6 +50,7 @@ class _Task:
     seed: int
     index: int
     folder: Path | None
+    system: RawSystem | None
 
 
 def run_trials(
@@ -57,20 +60,24 @@ def run_trials(
     seed: int,
     trials: int,
     jobs: int | None = None,
+    system: RawSystem | None = None,
     folder_of: Callable[[int], Path] | None = None,
     progress: Progress | None = None,
 ) -> list[TrialResult]:
     """Run trials in processes, each in its own folder if there is one.
 
-    An interrupt (Ctrl-C) stops all trials where they are; those with a folder are saved.
+    An interrupt (Ctrl-C) stops all trials where they are; those with a folder are saved. With
+    `settings.simulate` continuous it is `system` that is explored, and `truth` that it is measured
+    against; raise SimulationError where a system fails.
     """
     from mdpdsl.explore.trial import compile_loop
 
     # Here, before processes start: an unknown algorithm is told at once, and the compiled code is
     # theirs, too.
-    compile_loop(truth, settings)
+    compile_loop(truth, settings, system)
     tasks = [
-        _Task(truth, settings, seed, i, folder_of(i) if folder_of else None) for i in range(trials)
+        _Task(truth, settings, seed, i, folder_of(i) if folder_of else None, system)
+        for i in range(trials)
     ]
     n_jobs = min(trials, jobs or os.cpu_count() or 1)
     if n_jobs == 1:
@@ -151,7 +158,13 @@ def _collect(
             stop.set()
             pending = {future for future in pending if not future.cancel()}
             continue
-        results += [future.result() for future in finished]
+        try:
+            results += [future.result() for future in finished]
+        except SimulationError:
+            stop.set()
+            for future in pending:
+                future.cancel()
+            raise
         if progress is not None:
             progress(list(board))
     return sorted(results, key=lambda result: result.index)
@@ -161,12 +174,15 @@ def _run_task(task: _Task, watch: Callable[[int], bool]) -> TrialResult:
     from mdpdsl.explore.trial import continue_trial, final_measures, load_trial, new_trial
 
     seeds = trial_seeds(task.seed, task.index)
-    if task.folder is None:
-        trial = new_trial(task.truth, task.settings, seeds)
-    else:
-        trial = load_trial(task.truth, task.settings, seeds, task.folder)
-    if not trial.is_finished:
-        continue_trial(trial, task.truth, watch, task.folder)
+    try:
+        if task.folder is None:
+            trial = new_trial(task.truth, task.settings, seeds, task.system)
+        else:
+            trial = load_trial(task.truth, task.settings, seeds, task.folder, task.system)
+        if not trial.is_finished:
+            continue_trial(trial, task.truth, watch, task.folder)
+    except SimulationError as error:
+        raise SimulationError(f"trial {task.index}: {error}") from None
     return TrialResult(
         index=task.index,
         is_finished=trial.is_finished,

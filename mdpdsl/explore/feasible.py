@@ -12,8 +12,11 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 MOST_NAMED = 5
 
 
-def require_explorable(graph: TransitionGraph) -> str | None:
-    """Raise SettingsError where a pair can never be visited; return a warning, if there is one."""
+def require_explorable(graph: TransitionGraph, simulate: str = "model") -> str | None:
+    """Raise SettingsError where a pair can never be visited; return a warning, if there is one.
+
+    What the discretization cannot reach, the continuous system may: then it is but a warning.
+    """
     if not graph.has_dynamics:
         raise SettingsError(
             "the model has no dynamics to simulate; estimate them from a log, or add `on` lines "
@@ -25,10 +28,13 @@ def require_explorable(graph: TransitionGraph) -> str | None:
         more = (
             f" and {len(unreachable) - MOST_NAMED:,} more" if len(unreachable) > MOST_NAMED else ""
         )
-        raise SettingsError(
+        found = (
             f"{len(unreachable):,} of {graph.n_pairs:,} pairs can never be visited from the "
-            f"initial states: {named}{more}; remove `states all`, or start elsewhere with `init`"
+            f"initial states: {named}{more}"
         )
+        if simulate == "continuous":
+            return f"in the discretized model {found}; the continuous system may visit them"
+        raise SettingsError(f"{found}; remove `states all`, or start elsewhere with `init`")
     classes = communicating_classes(graph)
     if classes.n_classes > 1:
         closed = int(np.count_nonzero(classes.is_closed))

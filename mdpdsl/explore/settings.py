@@ -11,6 +11,7 @@ from mdpdsl.diagnostics import did_you_mean
 BONUSES = ("paper", "bernstein", "none")
 PLANNERS = ("auto", "full", "prioritized")
 TARGETS = ("complexity", "uniform")
+SIMULATIONS = ("model", "continuous")
 
 
 class SettingsError(ValueError):
@@ -25,7 +26,8 @@ class ExploreSettings:
     (T+ = max(T, epsilon)); `beta` scales the Bernstein bonus; `xi` is the share of random actions
     of maxent; `tolerance` ends value iteration, relative to the span of the values; `most_backups`
     bounds prioritized sweeping per step; `discounts_last` is false for the paper's choice of
-    action, which does not discount the value of the next state.
+    action, which does not discount the value of the next state; `simulate` says what is explored:
+    the finite model, or the continuous system that it discretizes, seen through its bins.
     """
 
     algorithm: str = "kappa-dp"
@@ -43,6 +45,7 @@ class ExploreSettings:
     tolerance: float = 1e-3
     most_backups: int | None = None
     discounts_last: bool = True
+    simulate: str = "model"
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""
@@ -61,6 +64,7 @@ class ExploreSettings:
         _require_one_of("bonus", self.bonus, (*BONUSES, None))
         _require_one_of("planner", self.planner, PLANNERS)
         _require_one_of("target", self.target, TARGETS)
+        _require_one_of("simulate", self.simulate, SIMULATIONS)
 
     @property
     def horizon_text(self) -> str:

@@ -1,7 +1,7 @@
 """One trial of an explorer against a simulated system; it may stop anywhere and go on later.
 
 Where it stops makes no difference to what it does: the loop is a function of the memory, the state
-and the two random generators, and these are saved together.
+(with the raw values of a continuous one) and the two random generators, saved together.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
+from mdpdsl.compile.system import RawSystem
 from mdpdsl.estimate.complexity import squared_l2_complexity
 from mdpdsl.estimate.counts import Counts
+from mdpdsl.explore.experience import SimulatedGraph, SimulatedSystem
 from mdpdsl.explore.explorer import Explorer, memory_counts
 from mdpdsl.explore.metrics import Measures, checkpoints, mean_squared_error, measure
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.loop import Simulator, explore_steps, new_simulator
-from mdpdsl.kernels.memory import Memory, with_larger_pool
+from mdpdsl.kernels.memory import Memory
 from mdpdsl.results import write_arrays
 
 #: Seconds between two looks at whether to stop, and between two savings.
@@ -37,11 +38,20 @@ class Trial:
     """A trial on its way."""
 
     explorer: Explorer
-    system_generator: np.random.Generator
-    state: int
+    experience: SimulatedGraph | SimulatedSystem
     done: int = 0
     seconds: float = 0.0
     history: list[Measures] = field(default_factory=list)
+
+    @property
+    def state(self) -> int:
+        """The state the system is in."""
+        return self.experience.state
+
+    @property
+    def system_generator(self) -> np.random.Generator:
+        """What the system draws from."""
+        return self.experience.generator
 
     @property
     def is_finished(self) -> bool:
@@ -55,36 +65,29 @@ class Trial:
 
 
 def new_trial(
-    truth: TransitionGraph, settings: ExploreSettings, seeds: np.random.SeedSequence
+    truth: TransitionGraph,
+    settings: ExploreSettings,
+    seeds: np.random.SeedSequence,
+    system: RawSystem | None = None,
 ) -> Trial:
     """Start a trial: one generator for the explorer's choices, one for the system's."""
     explorer_seed, system_seed = seeds.spawn(2)
     explorer = Explorer(truth, settings, np.random.default_rng(explorer_seed))
-    system_generator = np.random.default_rng(system_seed)
-    state = int(system_generator.choice(truth.n_states, p=truth.initial))
-    return Trial(explorer, system_generator, state)
+    generator = np.random.default_rng(system_seed)
+    if settings.simulate == "model":
+        return Trial(explorer, SimulatedGraph(truth, generator))
+    if system is None:
+        raise ValueError("to simulate the continuous system, give `system` (`Model.system`)")
+    return Trial(explorer, SimulatedSystem(truth, system, generator))
 
 
-def compile_loop(truth: TransitionGraph, settings: ExploreSettings) -> None:
+def compile_loop(
+    truth: TransitionGraph, settings: ExploreSettings, system: RawSystem | None = None
+) -> None:
     """Have the loop compiled, or loaded, before any of its time is taken."""
-    trial = new_trial(truth, settings, np.random.SeedSequence(0))
-    _steps(trial, new_simulator(truth), 0)
+    trial = new_trial(truth, settings, np.random.SeedSequence(0), system)
+    trial.experience.explore(trial.explorer, 0)
     trial.explorer.residual()
-
-
-def _steps(trial: Trial, simulator: Simulator, n: int) -> int:
-    """Do up to n steps; return how many it were."""
-    explorer = trial.explorer
-    trial.state, done = explore_steps(
-        explorer.memory,
-        explorer.plan,
-        simulator,
-        trial.state,
-        n,
-        explorer.generator,
-        trial.system_generator,
-    )
-    return int(done)
 
 
 def continue_trial(
@@ -92,7 +95,6 @@ def continue_trial(
 ) -> None:
     """Run a trial to its end, or until the watch says stop; measure it at its checkpoints."""
     settings, explorer = trial.explorer.settings, trial.explorer
-    simulator = new_simulator(truth)
     c = squared_l2_complexity(truth)
     pending = [t for t in checkpoints(settings.steps) if t > trial.done]
     chunk = 1_000
@@ -100,9 +102,7 @@ def continue_trial(
     while pending:
         begin = time.perf_counter()
         n = min(chunk, pending[0] - trial.done)
-        done = _steps(trial, simulator, n)
-        if done < n:
-            explorer.memory = with_larger_pool(explorer.memory)
+        done = trial.experience.explore(explorer, n)
         trial.done += done
         elapsed = time.perf_counter() - begin
         trial.seconds += elapsed
@@ -140,7 +140,8 @@ def save_trial(trial: Trial, folder: Path) -> None:
     }
     memory = explorer.memory._asdict()
     del memory["pair_start"], memory["pair_state"]
-    write_arrays(folder / "state.npz", memory | {"record": np.array(json.dumps(record))})
+    arrays = memory | trial.experience.saved() | {"record": np.array(json.dumps(record))}
+    write_arrays(folder / "state.npz", arrays)
 
 
 def load_trial(
@@ -148,19 +149,22 @@ def load_trial(
     settings: ExploreSettings,
     seeds: np.random.SeedSequence,
     folder: Path,
+    system: RawSystem | None = None,
 ) -> Trial:
     """Go on from what was saved; start anew where nothing was."""
-    trial = new_trial(truth, settings, seeds)
+    trial = new_trial(truth, settings, seeds, system)
     path = folder / "state.npz"
     if not path.exists():
         return trial
     with np.load(path, allow_pickle=False) as saved:
         arrays = {name: saved[name] for name in Memory._fields if name in saved}
+        position = {name: saved[name] for name in trial.experience.saved()}
         record = json.loads(str(saved["record"]))
     trial.explorer.memory = trial.explorer.memory._replace(**arrays)
     trial.explorer.generator.bit_generator.state = record["explorer_generator"]
     trial.system_generator.bit_generator.state = record["system_generator"]
-    trial.state, trial.done = record["state"], record["done"]
+    trial.experience.restore(record["state"], position)
+    trial.done = record["done"]
     trial.seconds = record["seconds"]
     trial.history = [Measures(**measures) for measures in record["history"]]
     return trial

@@ -31,9 +31,14 @@ def new_simulator(graph: TransitionGraph) -> Simulator:
     return Simulator(graph.successor_start, graph.successor, cumulative)
 
 
-@inner
+@entry
 def draw_successor(simulator: Simulator, pair: int, generator: np.random.Generator) -> int:
     """Draw the next state of a pair."""
+    return _draw(simulator, pair, generator)
+
+
+@inner
+def _draw(simulator: Simulator, pair: int, generator: np.random.Generator) -> int:
     low, high = simulator.successor_start[pair], simulator.successor_start[pair + 1] - 1
     u = generator.random()
     while low < high:
@@ -69,6 +74,6 @@ def explore_steps(
         if not has_room(memory):
             return state, step
         pair = choose(memory, plan, state, explorer_generator)
-        state = draw_successor(simulator, pair, system_generator)
+        state = _draw(simulator, pair, system_generator)
         learn(memory, plan, pair, state)
     return state, n_steps

@@ -7,7 +7,7 @@ every noise in the order of the file. A restart draws the variables of the initi
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba as nb
 import numpy as np
@@ -41,12 +41,8 @@ from mdpdsl.compile.system import (
 from mdpdsl.compile.transitions import PROBABILITY_TOLERANCE
 from mdpdsl.graph.space import SET_TOLERANCE, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels.compiled import inner
 from mdpdsl.kernels.registers import maximum, minimum, modulo, run
-
-#: For what only compiled code calls: counting the references to some twenty arrays, and handing
-#: them from function to function, would take six times as long as the step itself.
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "forceinline": True, "_nrt": False}
-_inner = nb.njit(cache=True, **_OPTIONS)
 
 
 class SystemSimulator(NamedTuple):
@@ -111,7 +107,7 @@ def place_system(simulator: SystemSimulator, values: FloatArray) -> int:
     return _placed(simulator, values)
 
 
-@_inner
+@inner
 def advance(simulator: SystemSimulator, action: int, generator: np.random.Generator) -> int:
     """Do what `step_system` does, for compiled loops."""
     tables, registers, faults = simulator.tables, simulator.registers, simulator.faults
@@ -171,7 +167,7 @@ def advance(simulator: SystemSimulator, action: int, generator: np.random.Genera
     return _arrive(simulator)
 
 
-@_inner
+@inner
 def _drawn_start(simulator: SystemSimulator, generator: np.random.Generator) -> int:
     tables = simulator.tables
     n_variables = len(tables.variables)
@@ -194,7 +190,7 @@ def _drawn_start(simulator: SystemSimulator, generator: np.random.Generator) -> 
     return _arrive(simulator)
 
 
-@_inner
+@inner
 def _placed(simulator: SystemSimulator, values: FloatArray) -> int:
     for variable in range(len(values)):
         if not _place(simulator, variable, values[variable]):
@@ -202,14 +198,14 @@ def _placed(simulator: SystemSimulator, values: FloatArray) -> int:
     return _arrive(simulator)
 
 
-@_inner
+@inner
 def _failed(failure: IntArray, kind: int, subject: int) -> int:
     failure[KIND] = kind
     failure[SUBJECT] = subject
     return -1
 
 
-@_inner
+@inner
 def _has_value(
     instructions: Instructions,
     segments: IntArray,
@@ -228,7 +224,7 @@ def _has_value(
     return fault == 0
 
 
-@_inner
+@inner
 def _applying_rule(
     instructions: Instructions,
     action_lines: IntArray,
@@ -258,7 +254,7 @@ def _applying_rule(
     return found
 
 
-@_inner
+@inner
 def _drawn_branch(
     instructions: Instructions,
     rules: IntArray,
@@ -290,7 +286,7 @@ def _drawn_branch(
     return chosen
 
 
-@_inner
+@inner
 def _drawn(
     spreads: IntArray,
     numbers: FloatArray,
@@ -312,7 +308,7 @@ def _drawn(
     return weights[entry, 0]
 
 
-@_inner
+@inner
 def _drawn_in_cell(
     tables: SystemTables, variable: int, cell: int, generator: np.random.Generator
 ) -> float:
@@ -328,7 +324,7 @@ def _drawn_in_cell(
     return tables.grid[entry]
 
 
-@_inner
+@inner
 def _in_range(variables: IntArray, ranges: FloatArray, variable: int, value: float) -> float:
     """Wrap or clip the value of a real variable."""
     low, high = ranges[variable, 0], ranges[variable, 1]
@@ -340,7 +336,7 @@ def _in_range(variables: IntArray, ranges: FloatArray, variable: int, value: flo
     return value
 
 
-@_inner
+@inner
 def _place(simulator: SystemSimulator, variable: int, value: float) -> bool:
     """Find the cell of a next value, and the number that stands for it there."""
     tables = simulator.tables
@@ -368,7 +364,7 @@ def _place(simulator: SystemSimulator, variable: int, value: float) -> bool:
     return True
 
 
-@_inner
+@inner
 def _cell_between(grid: FloatArray, first: int, size: int, value: float) -> int:
     """Return the cell between two edges that a value in range lies in; the last has its end."""
     low, high = 0, size - 1
@@ -381,7 +377,7 @@ def _cell_between(grid: FloatArray, first: int, size: int, value: float) -> int:
     return low
 
 
-@_inner
+@inner
 def _arrive(simulator: SystemSimulator) -> int:
     """Take over the next values; return the state of the model that they lie in, or -1."""
     code = 0

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from mdpdsl.graph.transition_graph import StateArray
-from mdpdsl.kernels.memory import Memory, count, has_room
-from mdpdsl.kernels.planning import choose
-from mdpdsl.kernels.rewards import Plan, reward_after_visit
+from mdpdsl.kernels.compiled import entry
+from mdpdsl.kernels.memory import Memory, has_room
+from mdpdsl.kernels.planning import choose, learn
+from mdpdsl.kernels.rewards import Plan
 from mdpdsl.kernels.system import SystemSimulator, advance
 
 
-@nb.njit(cache=True)
+@entry
 def explore_system_steps(
     memory: Memory,
     plan: Plan,
@@ -35,7 +35,6 @@ def explore_system_steps(
         following = advance(simulator, pair_action[pair], system_generator)
         if following < 0:
             return state, step
-        count(memory, pair, following)
-        reward_after_visit(memory, plan, pair)
+        learn(memory, plan, pair, following)
         state = following
     return state, n_steps

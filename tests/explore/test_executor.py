@@ -136,8 +136,7 @@ def test_planning_beats_chance_on_the_paper_s_pendulum() -> None:
 
     def average(settings: ExploreSettings) -> float:
         summary = summarize(settings, run_trials(graph, settings, seed=0, trials=4))
-        assert summary.average is not None
-        return summary.average
+        return math.inf if summary.average is None else summary.average  # every trial failed
 
     steps = 30_000
     planned = average(ExploreSettings(steps=steps, kappa=1, gamma=0.95))

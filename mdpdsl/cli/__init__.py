@@ -15,6 +15,7 @@ COMMANDS = {
     "fmt": "Put model files into the canonical layout.",
     "explore": "Explore a simulated system and estimate its model.",
     "compare": "Compare explorers over trials: the table of the paper.",
+    "allocate": "Find the best possible allocation of visits.",
     "show": "Say what a model is: sizes, classes, complexity; or draw it.",
     "models": "List the shipped models, or print one.",
     "export": "Write a model in another format.",

@@ -17,6 +17,7 @@ from mdpdsl.cli.exploring import (
     setting_options,
     showing,
     simulated_system,
+    print_missing_optimum,
 )
 from mdpdsl.cli.output import built_model, fail, print_json
 from mdpdsl.compile.model import Model
@@ -25,6 +26,7 @@ from mdpdsl.explore.algorithms import plan_for
 from mdpdsl.explore.executor import run_trials
 from mdpdsl.explore.failures import SimulationError
 from mdpdsl.explore.feasible import require_explorable
+from mdpdsl.explore.optimum import Limits, exploration_limits
 from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
 from mdpdsl.explore.summary import Summary, summarize
 from mdpdsl.report.tables import csv_table, latex_table, text_table
@@ -136,13 +138,14 @@ def command(
             break
         rows.append(summarize(each, results))
     is_whole = len(rows) == len(chosen)
+    limits = exploration_limits(graph)
     title = f"{loaded.name}, n = {chosen[0].steps:,}, {trials} trials"
     if system is not None:
         title += ", the continuous system seen through its bins"
     table = {
-        "text": lambda: text_table(title, rows),
-        "csv": lambda: csv_table(rows),
-        "latex": lambda: latex_table(title, rows),
+        "text": lambda: text_table(title, rows, limits),
+        "csv": lambda: csv_table(rows, limits),
+        "latex": lambda: latex_table(title, rows, limits),
     }[layout]()
     if out is not None:
         try:
@@ -150,9 +153,10 @@ def command(
         except OSError as error:
             raise click.ClickException(f"cannot write {out}: {error.strerror}") from None
     if as_json:
-        print_json(_record(loaded, chosen, rows, trials, seed or 0))
+        print_json(_record(loaded, chosen, rows, trials, seed or 0) | _compared(rows, limits))
     else:
         click.echo(table.rstrip("\n"))
+        print_missing_optimum(limits)
     sys.exit(0 if is_whole else 1)
 
 
@@ -187,6 +191,20 @@ def _record(
         "simulate": chosen[0].simulate,
         "trials": trials,
         "seed": seed,
-        "rows": [asdict(row) | {"ratio_worst": None, "ratio_average": None} for row in rows],
-        "optimum": None,
+    }
+
+
+def _compared(rows: list[Summary], limits: Limits) -> dict[str, Any]:
+    """Return the rows with their ratios to the optimum, and the optimum."""
+    return {
+        "rows": [
+            asdict(row)
+            | {
+                "ratio_worst": limits.ratio_worst(row.worst),
+                "ratio_average": limits.ratio_average(row.average),
+            }
+            for row in rows
+        ],
+        "optimum": limits.record(),
+        "optimum_reason": limits.reason,
     }

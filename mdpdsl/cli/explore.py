@@ -16,6 +16,7 @@ from mdpdsl.cli.exploring import (
     setting_options,
     showing,
     simulated_system,
+    print_missing_optimum,
 )
 from mdpdsl.cli.output import built_model, fail, print_diagnostics, print_json
 from mdpdsl.compile.model import Model
@@ -24,6 +25,7 @@ from mdpdsl.estimate.counts import estimated_graph
 from mdpdsl.explore.executor import TrialResult, run_trials
 from mdpdsl.explore.failures import SimulationError
 from mdpdsl.explore.feasible import require_explorable
+from mdpdsl.explore.optimum import Limits, exploration_limits
 from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
 from mdpdsl.explore.summary import Summary, summarize
 from mdpdsl.graph.npz import to_npz
@@ -122,12 +124,28 @@ def command(
     if not all(r.is_finished for r in results) or len(results) < configuration.trials:
         raise click.ClickException(f"stopped; `mdpdsl explore --resume {run.path}` goes on")
     summary = summarize(chosen, results)
-    record = _record(configuration, chosen, results, summary, run)
+    limits = exploration_limits(loaded.graph)
+    record = _record(configuration, chosen, results, summary, run) | _compared(summary, limits)
     _save(run, loaded.graph, results, record)
     if as_json:
         print_json(record)
     else:
         _print(record, summary)
+        print_missing_optimum(limits)
+
+
+def _compared(summary: Summary, limits: Limits) -> dict[str, Any]:
+    """Return what a run's record says of the optimum."""
+    ratio = {
+        "worst": limits.ratio_worst(summary.worst),
+        "average": limits.ratio_average(summary.average),
+    }
+    optimum = limits.record()
+    return {
+        "optimum": optimum,
+        "optimum_reason": limits.reason,
+        "ratio": None if optimum is None else ratio,
+    }
 
 
 def _started(
@@ -238,8 +256,6 @@ def _record(
         "average": summary.average,
         "worst_se": summary.worst_se,
         "average_se": summary.average_se,
-        "optimum": None,
-        "ratio": None,
         "steps_per_second": summary.steps_per_second,
         "residual": summary.residual,
         "versions": dict(configuration.versions),
@@ -278,8 +294,8 @@ def _print(record: dict[str, Any], summary: Summary) -> None:
         table.add_row("simulated", "the continuous system, seen through its bins")
     table.add_row("steps", f"{record['steps']:,} x {n_trials} trial{'s' if n_trials > 1 else ''}")
     table.add_row("failed", f"{summary.failure_rate:.0%} (a pair was left unvisited)")
-    table.add_row("L_Worst", _figure(summary.worst, summary.worst_se))
-    table.add_row("L_Avg", _figure(summary.average, summary.average_se))
+    table.add_row("L_Worst", _figure(summary.worst, summary.worst_se) + _times(record, "worst"))
+    table.add_row("L_Avg", _figure(summary.average, summary.average_se) + _times(record, "average"))
     if summary.squared_error is not None:
         table.add_row("error", f"{summary.squared_error:.3g} mean of ||P - P_hat||^2")
     table.add_row("speed", f"{summary.steps_per_second:,.0f} steps/s")
@@ -292,3 +308,10 @@ def _figure(value: float | None, error: float | None) -> str:
     if value is None:
         return "none: every trial failed"
     return f"{value:,.1f}" + (f" ± {error:,.1f}" if error is not None else "")
+
+
+def _times(record: dict[str, Any], name: str) -> str:
+    """Say how far from the optimum a figure is."""
+    if record["optimum"] is None or record["ratio"][name] is None:
+        return ""
+    return f" ({record['ratio'][name]:.2f} times the optimum, {record['optimum'][name]:,.1f})"

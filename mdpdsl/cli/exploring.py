@@ -14,6 +14,7 @@ from mdpdsl.compile.model import Model
 from mdpdsl.compile.system import RawSystem
 from mdpdsl.explore.executor import Progress
 from mdpdsl.explore.settings import ExploreSettings, SettingsError
+from mdpdsl.explore.optimum import Limits
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -112,6 +113,12 @@ def showing(label: str, steps: int, trials: int, is_quiet: bool) -> Iterator[Pro
             bar.update(task, completed=total, rate=rate)
 
         yield update
+
+
+def print_missing_optimum(limits: Limits) -> None:
+    """Say on standard error why no optimum is told."""
+    if limits.reason is not None:
+        click.echo(f"note: no optimum to compare with: {limits.reason}", err=True)
 
 
 def _whole(text: str) -> int:

@@ -6,10 +6,8 @@ import numpy as np
 
 from mdpdsl.explore.settings import SettingsError
 from mdpdsl.graph.analysis import communicating_classes, never_visited_pairs
+from mdpdsl.graph.describe import pairs_text
 from mdpdsl.graph.transition_graph import TransitionGraph
-
-#: Pairs named in a message.
-MOST_NAMED = 5
 
 
 def require_explorable(graph: TransitionGraph, simulate: str = "model") -> str | None:
@@ -24,13 +22,9 @@ def require_explorable(graph: TransitionGraph, simulate: str = "model") -> str |
         )
     unreachable = never_visited_pairs(graph)
     if len(unreachable):
-        named = "; ".join(_pair_text(graph, int(pair)) for pair in unreachable[:MOST_NAMED])
-        more = (
-            f" and {len(unreachable) - MOST_NAMED:,} more" if len(unreachable) > MOST_NAMED else ""
-        )
         found = (
             f"{len(unreachable):,} of {graph.n_pairs:,} pairs can never be visited from the "
-            f"initial states: {named}{more}"
+            f"initial states: {pairs_text(graph, unreachable.tolist())}"
         )
         if simulate == "continuous":
             return f"in the discretized model {found}; the continuous system may visit them"
@@ -44,9 +38,3 @@ def require_explorable(graph: TransitionGraph, simulate: str = "model") -> str |
             "`restart when …` makes episodes start again"
         )
     return None
-
-
-def _pair_text(graph: TransitionGraph, pair: int) -> str:
-    state = graph.states.native(int(graph.pair_state[pair]))
-    values = ", ".join(f"{name} = {value}" for name, value in state.items())
-    return f"{graph.actions.labels[graph.pair_action[pair]]} in {values}"

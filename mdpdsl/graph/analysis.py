@@ -106,7 +106,14 @@ def pairs_outside_end_components(graph: TransitionGraph) -> IntArray:
     """Return the pairs that no policy can visit infinitely often, ascending.
 
     One such pair makes the best allocation infinite: the share of visits it can be given is 0.
-    The pairs left are those of the maximal end components, found by taking away, until nothing
+    """
+    return np.flatnonzero(end_components(graph) < 0)
+
+
+def end_components(graph: TransitionGraph) -> IntArray:
+    """Return the maximal end component of every pair, -1 where it is in none, [n_pairs].
+
+    They are numbered in the order of their first state, and found by taking away, until nothing
     changes, every pair that may leave its class among the pairs left.
     """
     _require_dynamics(graph)
@@ -123,11 +130,15 @@ def pairs_outside_end_components(graph: TransitionGraph) -> IntArray:
         leaves = class_of[branch_state] != class_of[graph.successor]
         leaving = branch_pair[leaves & kept]
         if len(leaving) == 0:
-            return np.flatnonzero(~is_left)
+            break
         if arrivals is None:
             arrivals = _arrivals(graph, branch_pair)
         is_left[leaving] = False
         _drop_pairs_into_dead_ends(graph, is_left, *arrivals)
+    component = np.full(graph.n_pairs, -1)
+    classes = class_of[graph.pair_state[is_left]]
+    component[is_left] = np.unique(classes, return_inverse=True)[1]
+    return component
 
 
 def _require_dynamics(graph: TransitionGraph) -> None:

@@ -34,6 +34,7 @@ class Status(StrEnum):
     INFEASIBLE = "infeasible"
     UNBOUNDED = "unbounded"
     TIME_LIMIT = "time limit"
+    INACCURATE = "inaccurate"
     FAILED = "failed"
 
 

@@ -6,14 +6,18 @@ import csv
 import io
 from collections.abc import Sequence
 
+from mdpdsl.explore.optimum import Limits
 from mdpdsl.explore.summary import Summary
 
-COLUMNS = ("policy", "failure", "L_Worst", "± se", "L_Avg", "± se", "steps/s")
+COLUMNS = ("policy", "failure", "L_Worst", "± se", "ratio", "L_Avg", "± se", "ratio", "steps/s")
 
 
-def text_table(title: str, rows: Sequence[Summary]) -> str:
-    """Return a table for a terminal."""
-    cells = [COLUMNS, *(_cells(row) for row in rows)]
+def text_table(title: str, rows: Sequence[Summary], limits: Limits) -> str:
+    """Return a table for a terminal, with ratios to the optimum."""
+    cells = [COLUMNS, *(_cells(row, limits) for row in rows)]
+    if limits.reason is None:
+        figures = ("", _figure(limits.worst), "", "", _figure(limits.average), "", "", "")
+        cells.append(("optimum", *figures))
     widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
     lines = [title]
     for row in cells:
@@ -24,7 +28,7 @@ def text_table(title: str, rows: Sequence[Summary]) -> str:
     return "\n".join(lines)
 
 
-def csv_table(rows: Sequence[Summary]) -> str:
+def csv_table(rows: Sequence[Summary], limits: Limits) -> str:
     """Return a table for a spreadsheet: one line per explorer, empty where there is no figure."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -41,13 +45,15 @@ def csv_table(rows: Sequence[Summary]) -> str:
         "squared_error",
         "steps_per_second",
     )
-    writer.writerow(names)
+    writer.writerow([*names, "ratio_worst", "ratio_average"])
     for row in rows:
-        writer.writerow(["" if (v := getattr(row, name)) is None else v for name in names])
+        values = [getattr(row, name) for name in names]
+        values += [limits.ratio_worst(row.worst), limits.ratio_average(row.average)]
+        writer.writerow(["" if value is None else value for value in values])
     return buffer.getvalue()
 
 
-def latex_table(title: str, rows: Sequence[Summary]) -> str:
+def latex_table(title: str, rows: Sequence[Summary], limits: Limits) -> str:
     """Return a table as in the paper (paper, table compPolicy), the best figures in bold."""
     best_worst = min((r.worst for r in rows if r.worst is not None), default=None)
     best_average = min((r.average for r in rows if r.average is not None), default=None)
@@ -64,23 +70,32 @@ def latex_table(title: str, rows: Sequence[Summary]) -> str:
         average = _latex_figure(row.average, row.average_se, best_average)
         failure = rf"{100 * row.failure_rate:.0f}\%" if row.failure_rate else "0"
         lines.append(rf"{_latex_label(row)} & {failure} & {worst} & {average} \\")
+    if limits.reason is None:
+        worst, average = (_latex_figure(v, None, None) for v in (limits.worst, limits.average))
+        lines += [r"\midrule", rf"optimum & & {worst} & {average} \\"]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def _cells(row: Summary) -> tuple[str, ...]:
+def _cells(row: Summary, limits: Limits) -> tuple[str, ...]:
     return (
         row.label,
         f"{row.failure_rate:.0%}",
         _figure(row.worst),
         _figure(row.worst_se),
+        _ratio(limits.ratio_worst(row.worst)),
         _figure(row.average),
         _figure(row.average_se),
+        _ratio(limits.ratio_average(row.average)),
         f"{row.steps_per_second:,.0f}",
     )
 
 
 def _figure(value: float | None) -> str:
     return "--" if value is None else f"{value:,.1f}"
+
+
+def _ratio(value: float | None) -> str:
+    return "--" if value is None else f"{value:.2f}"
 
 
 def _latex_label(row: Summary) -> str:

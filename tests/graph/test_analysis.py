@@ -12,6 +12,7 @@ from mdpdsl.graph import analysis
 from mdpdsl.graph.analysis import (
     class_edges,
     communicating_classes,
+    end_components,
     is_communicating,
     never_visited_pairs,
     pairs_outside_end_components,
@@ -167,3 +168,10 @@ def test_unknown_dynamics_are_refused() -> None:
     )
     with pytest.raises(ValueError, match="dynamics of this model are unknown"):
         reachable_states(unknown)
+
+
+def test_end_components_are_numbered_by_their_first_state() -> None:
+    rows = [{0: {1: 0.5, 3: 0.5}}, {0: {1: 1.0}, 1: {2: 1.0}}, {0: {1: 1.0}}, {0: {3: 1.0}}]
+    graph = graph_from_rows(rows)
+    assert end_components(graph).tolist() == [-1, 0, 0, 0, 1]
+    assert pairs_outside_end_components(graph).tolist() == [0]

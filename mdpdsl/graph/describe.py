@@ -1,0 +1,35 @@
+"""Pairs of a graph in words, for messages and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+#: Pairs named in a message.
+MOST_NAMED = 5
+
+
+def state_text(graph: TransitionGraph, state: int) -> str:
+    """Say a state by the values of its variables: `x = 0.5, v = -1`."""
+    values = graph.states.native(state)
+    return ", ".join(f"{name} = {_value_text(value)}" for name, value in values.items())
+
+
+def pair_text(graph: TransitionGraph, pair: int) -> str:
+    """Say a pair by its action and the values of its state: `left in pos = 3`."""
+    action = graph.actions.labels[graph.pair_action[pair]]
+    return f"{action} in {state_text(graph, int(graph.pair_state[pair]))}"
+
+
+def pairs_text(graph: TransitionGraph, pairs: Sequence[int]) -> str:
+    """Name some pairs, the first few if there are many."""
+    named = "; ".join(pair_text(graph, int(pair)) for pair in pairs[:MOST_NAMED])
+    more = len(pairs) - MOST_NAMED
+    return f"{named} and {more:,} more" if more > 0 else named
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,154 @@
+"""Weighted normal equations of flow balance, N diag(k) N^T h = r, solved by Cholesky.
+
+N has one row per state and sums to 0 over them, so the matrix has the constants as its null space:
+the diagonal entry of the state with the largest one is doubled, which fixes h to 0 there and leaves
+h unique up to a constant otherwise. The matrix is scaled to a unit diagonal. It is stored as a band
+in reverse Cuthill-McKee order where that is much cheaper than a full matrix, as on grids.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cho_solve_banded, cholesky_banded
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+from mdpdsl.graph.space import FloatArray
+
+#: Added to the unit diagonal, the next where the factorisation fails; refinement makes it good.
+RIDGES = (1e-15, 1e-13, 1e-11, 1e-9)
+
+#: Seconds per multiplication: of full matrices, of sparse products. Only their ratio matters.
+FULL_SECONDS = 1e-10
+SPARSE_SECONDS = 1.5e-8
+
+#: Flow rows of more numbers than this (400 MB) stay sparse.
+MOST_FULL = 5e7
+
+#: A band is used where it costs less than this part of a full matrix.
+BAND_PART = 0.25
+
+
+class NormalEquations:
+    """A pattern of flow rows, whose weighted normal equations are factorised again and again."""
+
+    def __init__(self, flow: csr_array, most_entries: float = np.inf) -> None:
+        self.flow = flow  # [n_states, n_pairs]
+        self.transpose = flow.T.tocsr()
+        n_states, n_pairs = flow.shape
+        per_pair = np.diff(self.transpose.indptr).astype(np.float64)
+        products = float(np.sum(per_pair**2))
+        self._full: FloatArray | None = None
+        self._order: Any = None
+        self._bandwidth = n_states - 1
+        full_seconds = FULL_SECONDS * n_pairs * n_states**2
+        is_small = n_pairs * n_states <= MOST_FULL
+        if is_small and full_seconds < SPARSE_SECONDS * products + 1e-3:
+            self._full = flow.toarray()
+        elif products < min(n_states**2, 10 * most_entries):
+            self._reorder()
+        self._factor: Any = None
+        self._scale: FloatArray = np.ones(n_states)
+
+    @property
+    def is_banded(self) -> bool:
+        """Whether the matrix is stored as a band."""
+        return self._order is not None
+
+    @property
+    def multiplications(self) -> float:
+        """How many multiplications a factorisation takes, about."""
+        n_states = self.flow.shape[0]
+        if self.is_banded:
+            return float(n_states) * self._bandwidth**2
+        return n_states**3 / 3
+
+    @property
+    def n_entries(self) -> float:
+        """How many numbers are stored."""
+        width = self._bandwidth + 1 if self.is_banded else self.flow.shape[0]
+        return float(self.flow.shape[0]) * width
+
+    def factorize(self, k: FloatArray) -> None:
+        """Factorise N diag(k) N^T for positive weights k, [n_pairs]."""
+        for ridge in RIDGES:
+            # Made anew where it failed: a factorisation takes the place of its matrix.
+            matrix = self._scaled(k, ridge)
+            try:
+                if self.is_banded:
+                    self._factor = cholesky_banded(
+                        matrix, overwrite_ab=True, lower=True, check_finite=False
+                    )
+                else:
+                    self._factor = cho_factor(
+                        matrix.T, lower=True, overwrite_a=True, check_finite=False
+                    )
+            except LinAlgError:
+                continue
+            return
+        raise LinAlgError("the normal equations of the flow are singular")
+
+    def solve(self, r: FloatArray) -> FloatArray:
+        """Solve for h, [n_states]; r must sum to 0."""
+        if self.is_banded:
+            scaled = self._scale * r[self._order]
+            h = np.empty_like(r)
+            h[self._order] = self._scale * cho_solve_banded(
+                (self._factor, True), scaled, check_finite=False
+            )
+            return h
+        solution = cho_solve(self._factor, self._scale * r, check_finite=False)
+        return np.asarray(self._scale * solution)
+
+    def _reorder(self) -> None:
+        """Find an order of the states with a small bandwidth, and keep it if it pays."""
+        n_states = self.flow.shape[0]
+        ones = csr_array(
+            (np.ones(self.flow.nnz), self.flow.indices, self.flow.indptr), shape=self.flow.shape
+        )
+        pattern = (ones @ ones.T).tocsr()
+        order = reverse_cuthill_mckee(pattern, symmetric_mode=True)
+        place = np.empty(n_states, dtype=np.int64)
+        place[order] = np.arange(n_states)
+        row = np.repeat(np.arange(n_states), np.diff(pattern.indptr))
+        bandwidth = int(np.abs(place[row] - place[pattern.indices]).max(initial=0))
+        if n_states * bandwidth**2 < BAND_PART * n_states**3 / 3:
+            self._order, self._bandwidth = order, bandwidth
+            self._ordered = self.flow[order].tocsr()
+
+    def _scaled(self, k: FloatArray, ridge: float) -> FloatArray:
+        """Return the matrix with a unit diagonal, grounded in one state."""
+        matrix = self._banded(k) if self.is_banded else self._dense(k)
+        unit = matrix[0] if self.is_banded else np.einsum("ii->i", matrix)
+        ground = int(np.argmax(unit))
+        scale = self._scale = 1 / np.sqrt(np.where(unit > 0, unit, 1.0))
+        if self.is_banded:
+            for offset in range(len(matrix)):
+                end = matrix.shape[1] - offset
+                matrix[offset, :end] *= scale[:end] * scale[offset:]
+        else:
+            matrix *= scale[:, None]
+            matrix *= scale
+        unit[:] = 1.0 + ridge
+        unit[ground] += 1.0
+        return matrix
+
+    def _dense(self, k: FloatArray) -> FloatArray:
+        if self._full is not None:
+            root = self._full * np.sqrt(k)
+            return np.asarray(root @ root.T)
+        return np.asarray((_weighted(self.flow, k) @ self.transpose).toarray())
+
+    def _banded(self, k: FloatArray) -> FloatArray:
+        product = (_weighted(self._ordered, k) @ self._ordered.T).tocoo()
+        row, column = product.coords
+        below = row >= column
+        band = np.zeros((self._bandwidth + 1, self.flow.shape[0]))
+        band[(row - column)[below], column[below]] = product.data[below]
+        return band
+
+
+def _weighted(flow: csr_array, k: FloatArray) -> csr_array:
+    return csr_array((flow.data * k[flow.indices], flow.indices, flow.indptr), shape=flow.shape)

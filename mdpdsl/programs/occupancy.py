@@ -1,0 +1,51 @@
+"""The occupancy polytope: the shares of visits that a policy can give to pairs in the long run.
+
+D = {d >= 0,  sum_a d(s,a) = sum_{s',a'} P(s|s',a') d(s',a') for every s,  sum d = 1}
+(paper, eq. contrainedD_def with eta = 0): columns are the available pairs, rows the states.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+def flow_rows(graph: TransitionGraph, pairs: IntArray | None = None) -> csr_array:
+    """Return the rows of flow balance, [n_states, n_pairs]: out of a state minus into it.
+
+    With some `pairs`, these are the columns, and the rows are the states that they belong to; no
+    branch of theirs may lead to another state. Columns sum to 0 exactly as far as rounding allows,
+    since what rounding left in the probabilities of a pair is taken out.
+    """
+    from scipy.sparse import diags_array
+
+    P = graph.transition_matrix()
+    P = diags_array(1 / P.sum(axis=1)) @ P
+    rows: csr_array = (graph.pair_incidence() - P.T).tocsr()
+    if pairs is not None:
+        rows = rows[np.unique(graph.pair_state[pairs])][:, pairs].tocsr()
+    return rows
+
+
+def stationary_policy(graph: TransitionGraph, d: FloatArray) -> FloatArray:
+    """Return the policy that visits pairs in the shares d, [n_pairs]; uniform where d is 0.
+
+    pi(a|s) = d(s,a) / sum_a' d(s,a').
+    """
+    total = np.add.reduceat(d, graph.pair_start[:-1])[graph.pair_state]
+    uniform = 1 / np.diff(graph.pair_start)[graph.pair_state]
+    return np.where(total > 0, d / np.where(total > 0, total, 1.0), uniform)
+
+
+def flow_residual(flow: csr_array, d: FloatArray) -> float:
+    """Return the largest imbalance of a state relative to what leaves it; 0 where d = 0."""
+    leaving = np.asarray(abs(flow) @ d)
+    imbalance = np.abs(flow @ d)
+    return float(np.max(imbalance / np.where(leaving > 0, leaving, 1.0), initial=0.0))

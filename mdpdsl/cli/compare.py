@@ -13,11 +13,11 @@ import click
 from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
 from mdpdsl.cli.exploring import (
     parsed_jobs,
+    print_missing_optimum,
     run_options,
     setting_options,
     showing,
     simulated_system,
-    print_missing_optimum,
 )
 from mdpdsl.cli.output import built_model, fail, print_json
 from mdpdsl.compile.model import Model

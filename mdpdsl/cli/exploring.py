@@ -13,8 +13,8 @@ import click
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.system import RawSystem
 from mdpdsl.explore.executor import Progress
-from mdpdsl.explore.settings import ExploreSettings, SettingsError
 from mdpdsl.explore.optimum import Limits
+from mdpdsl.explore.settings import ExploreSettings, SettingsError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -20,11 +20,11 @@ from mdpdsl.cli.exploring import (
     simulated_system,
 )
 from mdpdsl.cli.output import built_model, fail, print_json
+from mdpdsl.cli.planning import oracle_options, oracle_warnings, require_oracle, telling_failures
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError
 from mdpdsl.explore.algorithms import plan_for
 from mdpdsl.explore.executor import run_trials
-from mdpdsl.explore.failures import SimulationError
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.optimum import Limits, exploration_limits
 from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
@@ -48,7 +48,13 @@ PAPER_ROWS: tuple[dict[str, Any], ...] = (
 @click.command("compare")
 @click.argument("model", metavar="MODEL")
 @click.option("algorithms", "--algorithm", multiple=True, help="An explorer; may be repeated.")
-@click.option("kappas", "--kappa", type=float, multiple=True, help="For kappa-dp; may be repeated.")
+@click.option(
+    "kappas",
+    "--kappa",
+    type=float,
+    multiple=True,
+    help="For kappa-dp and kappa-lp; may be repeated.",
+)
 @click.option("horizons", "--horizon", multiple=True, help="For kappa-dp; may be repeated.")
 @click.option(
     "trials",
@@ -59,6 +65,7 @@ PAPER_ROWS: tuple[dict[str, Any], ...] = (
     help="Independent trials of each.",
 )
 @setting_options
+@oracle_options
 @click.option(
     "layout",
     "--format",
@@ -109,30 +116,34 @@ def command(
         ]
         for each in chosen:
             plan_for(each, graph.n_states)
-        warning = require_explorable(graph, chosen[0].simulate)
+            require_oracle(each)
+        warnings = [
+            require_explorable(graph, chosen[0].simulate),
+            *(warning for each in chosen for warning in oracle_warnings(graph, each)),
+        ]
         system = simulated_system(loaded, chosen[0])
     except ModelError as error:
         fail(error, as_json)
     except SettingsError as error:
         raise click.UsageError(str(error)) from None
-    if warning is not None and not as_json:
-        click.echo(f"warning: {warning}", err=True)
+    for warning in dict.fromkeys(warnings):
+        if warning is not None and not as_json:
+            click.echo(f"warning: {warning}", err=True)
     rows = []
     for each in chosen:
-        with showing(_label(each), each.steps, trials, is_quiet or as_json) as bar:
-            try:
-                results = run_trials(
-                    graph,
-                    each,
-                    seed=seed or 0,
-                    trials=trials,
-                    jobs=n_jobs,
-                    system=system,
-                    progress=bar,
-                )
-            except SimulationError as error:
-                failure = f"the continuous system failed under {_label(each)} in {error}"
-                raise click.ClickException(failure) from None
+        with (
+            telling_failures(_label(each)),
+            showing(_label(each), each.steps, trials, is_quiet or as_json) as bar,
+        ):
+            results = run_trials(
+                graph,
+                each,
+                seed=seed or 0,
+                trials=trials,
+                jobs=n_jobs,
+                system=system,
+                progress=bar,
+            )
         if len(results) < trials or not all(result.is_finished for result in results):
             click.echo("stopped; what is finished follows", err=True)
             break
@@ -163,11 +174,17 @@ def command(
 def _rows(
     algorithms: tuple[str, ...], kappas: tuple[float, ...], horizons: tuple[str, ...]
 ) -> list[dict[str, Any]]:
-    """Return the rows that the options name; kappa and horizon concern kappa-dp alone."""
+    """Return the rows that the options name; horizon concerns kappa-dp alone."""
     if not algorithms and not kappas and not horizons:
         return [dict(row) for row in PAPER_ROWS]
     rows: list[dict[str, Any]] = []
     for algorithm in algorithms or ("kappa-dp",):
+        if algorithm == "kappa-lp":
+            rows += [
+                {"algorithm": algorithm, "kappa": kappa, "horizon": "inf"}
+                for kappa in kappas or (None,)
+            ]
+            continue
         if algorithm != "kappa-dp":
             rows.append({"algorithm": algorithm, "horizon": "inf"})
             continue

@@ -19,11 +19,11 @@ from mdpdsl.cli.exploring import (
     simulated_system,
 )
 from mdpdsl.cli.output import built_model, fail, print_diagnostics, print_json
+from mdpdsl.cli.planning import oracle_options, oracle_warnings, require_oracle, telling_failures
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError, Source
 from mdpdsl.estimate.counts import estimated_graph
 from mdpdsl.explore.executor import TrialResult, run_trials
-from mdpdsl.explore.failures import SimulationError
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.optimum import Limits, exploration_limits
 from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
@@ -42,13 +42,18 @@ from mdpdsl.results import (
 
 @click.command("explore")
 @click.argument("model", metavar="MODEL", required=False)
-@click.option("algorithm", "--algorithm", help="kappa-dp, random, maxent, weighted-maxent, smm.")
+@click.option(
+    "algorithm",
+    "--algorithm",
+    help="kappa-dp, kappa-lp, random, maxent, weighted-maxent, smm, fw-modest.",
+)
 @click.option(
     "kappa", "--kappa", type=float, help="Curvature: 1 for the average, more for the worst."
 )
 @click.option("horizon", "--horizon", help="Depth of planning: inf, 1, 2, …")
 @click.option("trials", "--trials", type=click.IntRange(1), help="Independent trials.")
 @setting_options
+@oracle_options
 @click.option("out", "--out", type=click.Path(path_type=Path), help="The run directory.")
 @click.option(
     "resume",
@@ -102,25 +107,27 @@ def command(
         raise click.UsageError(str(error)) from None
     chosen = ExploreSettings(**configuration.settings)
     if not as_json:
-        warning = require_explorable(loaded.graph, chosen.simulate)
-        if warning is not None:
-            click.echo(f"warning: {warning}", err=True)
+        for warning in (
+            require_explorable(loaded.graph, chosen.simulate),
+            *oracle_warnings(loaded.graph, chosen),
+        ):
+            if warning is not None:
+                click.echo(f"warning: {warning}", err=True)
         print_diagnostics([d for d in loaded.diagnose() if not d.is_error])
-    bar_of = showing(chosen.algorithm, chosen.steps, configuration.trials, is_quiet or as_json)
-    try:
-        with bar_of as bar:
-            results = run_trials(
-                loaded.graph,
-                chosen,
-                seed=configuration.seed,
-                trials=configuration.trials,
-                jobs=n_jobs,
-                system=simulated_system(loaded, chosen),
-                folder_of=run.trial,
-                progress=bar,
-            )
-    except SimulationError as error:
-        raise click.ClickException(f"the continuous system failed in {error}") from None
+    with (
+        telling_failures(chosen.algorithm),
+        showing(chosen.algorithm, chosen.steps, configuration.trials, is_quiet or as_json) as bar,
+    ):
+        results = run_trials(
+            loaded.graph,
+            chosen,
+            seed=configuration.seed,
+            trials=configuration.trials,
+            jobs=n_jobs,
+            system=simulated_system(loaded, chosen),
+            folder_of=run.trial,
+            progress=bar,
+        )
     if not all(r.is_finished for r in results) or len(results) < configuration.trials:
         raise click.ClickException(f"stopped; `mdpdsl explore --resume {run.path}` goes on")
     summary = summarize(chosen, results)
@@ -166,7 +173,9 @@ def _started(
     block = loaded.checked.explore
     chosen = settings_from(block, flags)
     _check_algorithm(chosen, graph.n_states)
+    require_oracle(chosen)
     require_explorable(graph, chosen.simulate)
+    oracle_warnings(graph, chosen)
     simulated_system(loaded, chosen)
     configuration = RunConfiguration(
         model=loaded.name,

@@ -16,9 +16,9 @@ from mdpdsl.diagnostics import ModelError
 @click.option(
     "target",
     "--to",
-    type=click.Choice(["npz", "dot"]),
+    type=click.Choice(["npz", "dot", "lp", "mps"]),
     required=True,
-    help="npz: NumPy arrays; dot: Graphviz.",
+    help="npz: NumPy arrays; dot: Graphviz; lp, mps: a planning program of the model.",
 )
 @click.option(
     "out",
@@ -27,6 +27,39 @@ from mdpdsl.diagnostics import ModelError
     type=click.Path(dir_okay=False),
     help="Where to write; the model's name by default.",
 )
+@click.option(
+    "program",
+    "--program",
+    type=click.Choice(["oracle", "interior"]),
+    default="oracle",
+    show_default=True,
+    help="For lp and mps: max <c^kappa, d>, or the largest share that every pair can have.",
+)
+@click.option(
+    "formulation",
+    "--formulation",
+    type=click.Choice(["compact", "full"]),
+    default="compact",
+    show_default=True,
+    help="For lp and mps: how the confidence sets are written.",
+)
+@click.option(
+    "kappa", "--kappa", type=click.FloatRange(1), default=1.0, help="For lp and mps: curvature."
+)
+@click.option(
+    "eta",
+    "--eta",
+    type=click.FloatRange(0, 0.5),
+    default=0.0,
+    help="For lp and mps: half of the least share of a pair.",
+)
+@click.option(
+    "radius",
+    "--radius",
+    type=click.FloatRange(0, 2),
+    default=0.0,
+    help="For lp and mps: l1 radius around every row of P.",
+)
 @model_options
 @click.option("is_quiet", "--quiet", is_flag=True, help="Show no progress.")
 @json_option
@@ -34,6 +67,11 @@ def command(
     model: str,
     target: str,
     out: str | None,
+    program: str,
+    formulation: str,
+    kappa: float,
+    eta: float,
+    radius: float,
     settings: tuple[str, ...],
     all_states: bool,
     max_states: int | None,
@@ -59,6 +97,18 @@ def command(
             from mdpdsl.graph.npz import to_npz
 
             to_npz(graph, path)
+        elif target in ("lp", "mps"):
+            from mdpdsl.programs.direction import ProgramError
+            from mdpdsl.programs.program import BackendError
+            from mdpdsl.report.exports.program import planning_program, write_program
+
+            try:
+                planned = planning_program(
+                    graph, program, formulation=formulation, kappa=kappa, eta=eta, radius=radius
+                )
+                write_program(planned, path, target)
+            except (BackendError, ProgramError, ValueError) as error:
+                raise click.UsageError(str(error)) from None
         else:
             from mdpdsl.report.exports.dot import to_dot
 

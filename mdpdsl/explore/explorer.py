@@ -7,17 +7,24 @@ explorer.observe(state, action, next_state)
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from mdpdsl.estimate.counts import Counts, counts_from, estimated_graph
-from mdpdsl.explore.algorithms import plan_for
+from mdpdsl.explore.algorithms import EPISODIC, plan_for
 from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.loop import choose_pair
-from mdpdsl.kernels.memory import Memory, has_room, new_memory, with_larger_pool
+from mdpdsl.kernels.memory import TIME, Memory, has_room, new_memory, with_larger_pool
 from mdpdsl.kernels.planning import bellman_residual, learn
 from mdpdsl.kernels.rewards import Plan, start
 from mdpdsl.kernels.sweeping import start_afresh
+
+if TYPE_CHECKING:
+    from mdpdsl.explore.episodes import Episodes
 
 
 class Explorer:
@@ -31,14 +38,33 @@ class Explorer:
         self.generator = generator
         self.plan: Plan = plan_for(settings, spaces.n_states)
         self.memory: Memory = new_memory(spaces.pair_start, spaces.pair_state)
+        self.episodes: Episodes | None = None
+        if settings.algorithm in EPISODIC:
+            # Here, as the others need no solver and start faster without.
+            from mdpdsl.explore.episodes import episodes_for
+
+            self.episodes = episodes_for(settings, spaces)
         start(self.memory, self.plan)
         if self.plan.is_prioritized:
             start_afresh(self.memory, self.plan)
 
     def act(self, state: int) -> int:
         """Return the action to take in a state, by its index."""
+        self.prepare()
         pair = choose_pair(self.memory, self.plan, state, self.generator)
         return int(self.spaces.pair_action[pair])
+
+    def prepare(self, c: FloatArray | None = None) -> int:
+        """Plan where an episode begins; return for how many steps the plan holds.
+
+        The true complexities c, where they are known, serve the record of the episode alone.
+        """
+        if self.episodes is None:
+            return sys.maxsize
+        done = int(self.memory.integers[TIME])
+        if self.episodes.next_start <= done:
+            self.episodes.begin(self.memory, self.plan, self.counts, c)
+        return self.episodes.next_start - done
 
     def observe(self, state: int, action: int, next_state: int) -> None:
         """Learn from one transition."""

@@ -12,6 +12,8 @@ BONUSES = ("paper", "bernstein", "none")
 PLANNERS = ("auto", "full", "prioritized")
 TARGETS = ("complexity", "uniform")
 SIMULATIONS = ("model", "continuous")
+RADII = ("paper", "weissman")
+FORMULATIONS = ("compact", "full")
 
 
 class SettingsError(ValueError):
@@ -28,6 +30,12 @@ class ExploreSettings:
     bounds prioritized sweeping per step; `discounts_last` is false for the paper's choice of
     action, which does not discount the value of the next state; `simulate` says what is explored:
     the finite model, or the continuous system that it discretizes, seen through its bins.
+
+    Of the explorers that plan in episodes (kappa-lp, fw-modest): `backend` and `formulation` of
+    their oracle, `oracle_seconds` the most it may take for one answer; `eta`, half of the least
+    share a pair has in a plan, None for a hundredth of the largest there is; `strict` refuses an
+    eta that is too large instead of clipping it; `first_episode` the steps of the first episode;
+    `radius` of the confidence sets; `smoothing` of fw-modest's worst case.
     """
 
     algorithm: str = "kappa-dp"
@@ -46,6 +54,14 @@ class ExploreSettings:
     most_backups: int | None = None
     discounts_last: bool = True
     simulate: str = "model"
+    backend: str = "pyomo-highs"
+    formulation: str = "compact"
+    oracle_seconds: float | None = None
+    eta: float | None = None
+    strict: bool = False
+    first_episode: int = 10
+    radius: str = "paper"
+    smoothing: float = 10.0
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""
@@ -61,6 +77,19 @@ class ExploreSettings:
             _require(self.most_backups >= 1, "most_backups", self.most_backups, "1 or more")
         if self.horizon is not None:
             _require(self.horizon >= 1, "horizon", self.horizon, "1 or more, or inf")
+        _require(self.first_episode >= 1, "first_episode", self.first_episode, "1 or more")
+        _require(
+            self.smoothing > 0 and math.isfinite(self.smoothing),
+            "smoothing",
+            self.smoothing,
+            "positive",
+        )
+        if self.eta is not None:
+            _require(0 <= self.eta <= 0.5, "eta", self.eta, "auto, or between 0 and 0.5")
+        if self.oracle_seconds is not None:
+            _require(self.oracle_seconds > 0, "oracle_seconds", self.oracle_seconds, "positive")
+        _require_one_of("radius", self.radius, RADII)
+        _require_one_of("formulation", self.formulation, FORMULATIONS)
         _require_one_of("bonus", self.bonus, (*BONUSES, None))
         _require_one_of("planner", self.planner, PLANNERS)
         _require_one_of("target", self.target, TARGETS)
@@ -80,6 +109,8 @@ def settings_from(*sources: Mapping[str, object]) -> ExploreSettings:
         found |= {k: v for k, v in source.items() if v is not None and k in known}
     if isinstance(found.get("horizon"), str):
         found["horizon"] = parse_horizon(str(found["horizon"]))
+    if isinstance(found.get("eta"), str):
+        found["eta"] = parse_eta(str(found["eta"]))
     return replace(ExploreSettings(), **found)  # type: ignore[arg-type]
 
 
@@ -90,6 +121,16 @@ def parse_horizon(text: str) -> int | None:
     if not text.isdigit():
         raise SettingsError(f"horizon must be 1 or more, or inf; not `{text}`")
     return int(text)
+
+
+def parse_eta(text: str) -> float | None:
+    """Read an eta: a number, or `auto`."""
+    if text == "auto":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingsError(f"eta must be auto or a number, not `{text}`") from None
 
 
 def _require(is_allowed: bool, name: str, value: object, words: str) -> None:

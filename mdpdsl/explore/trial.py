@@ -23,7 +23,7 @@ from mdpdsl.explore.metrics import Measures, checkpoints, mean_squared_error, me
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.memory import Memory
-from mdpdsl.results import write_arrays
+from mdpdsl.results import write_arrays, write_json
 
 #: Seconds between two looks at whether to stop, and between two savings.
 LOOK_SECONDS = 0.25
@@ -87,6 +87,7 @@ def compile_loop(
     """Have the loop compiled, or loaded, before any of its time is taken."""
     trial = new_trial(truth, settings, np.random.SeedSequence(0), system)
     trial.experience.explore(trial.explorer, 0)
+    trial.explorer.prepare()
     trial.explorer.residual()
 
 
@@ -101,7 +102,7 @@ def continue_trial(
     saved_at = time.perf_counter()
     while pending:
         begin = time.perf_counter()
-        n = min(chunk, pending[0] - trial.done)
+        n = min(chunk, pending[0] - trial.done, explorer.prepare(c))
         done = trial.experience.explore(explorer, n)
         trial.done += done
         elapsed = time.perf_counter() - begin
@@ -137,7 +138,10 @@ def save_trial(trial: Trial, folder: Path) -> None:
         "explorer_generator": explorer.generator.bit_generator.state,
         "system_generator": trial.system_generator.bit_generator.state,
         "history": [asdict(measures) for measures in trial.history],
+        "episodes": explorer.episodes.saved() if explorer.episodes is not None else [],
     }
+    if explorer.episodes is not None:
+        write_json(folder / "episodes.json", {"episodes": record["episodes"]})
     memory = explorer.memory._asdict()
     del memory["pair_start"], memory["pair_state"]
     arrays = memory | trial.experience.saved() | {"record": np.array(json.dumps(record))}
@@ -167,4 +171,6 @@ def load_trial(
     trial.done = record["done"]
     trial.seconds = record["seconds"]
     trial.history = [Measures(**measures) for measures in record["history"]]
+    if trial.explorer.episodes is not None:
+        trial.explorer.episodes.restore(record["episodes"])
     return trial

@@ -75,6 +75,7 @@ class Memory(NamedTuple):
     weight: FloatArray  # [n]     log of what the reward is a power of
     block_best: FloatArray  # [n / BLOCK]  largest weight of a block of pairs
     reward: FloatArray  # [n]
+    policy: FloatArray  # [n]     running sums of pi(a|s) within a state, where one is followed
     best_reward: FloatArray  # [S]     max_a reward
     value: FloatArray  # [S]     V
     q: FloatArray  # [n]     r + gamma E V, or what whole sweeps know of it
@@ -113,6 +114,7 @@ def new_memory(pair_start: IntArray, pair_state: StateArray) -> Memory:
         weight=np.zeros(n_pairs),
         block_best=np.full(-(-n_pairs // BLOCK), -np.inf),
         reward=np.zeros(n_pairs),
+        policy=np.ones(n_pairs),
         best_reward=np.zeros(n_states),
         value=np.zeros(n_states),
         q=np.full(n_pairs, np.inf),

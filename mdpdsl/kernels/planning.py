@@ -13,7 +13,8 @@ import numpy as np
 from mdpdsl.kernels.compiled import inner, seldom, total
 from mdpdsl.kernels.iteration import bounds_after_visit, expectation, iterate
 from mdpdsl.kernels.memory import BEST_SUM, VALUE_SUM, Memory, count
-from mdpdsl.kernels.rewards import KAPPA, RANDOM, Plan, reward_after_visit
+from mdpdsl.kernels.policy import draw_pair
+from mdpdsl.kernels.rewards import KAPPA, POLICY, RANDOM, Plan, reward_after_visit
 from mdpdsl.kernels.sweeping import follow_visit, settle
 
 #: Values that differ by less, relatively, are the same but for rounding.
@@ -26,6 +27,8 @@ VANISHED = 1e-280
 def choose(memory: Memory, plan: Plan, state: int, generator: np.random.Generator) -> int:
     """Return the pair to take in a state: plan as the settings say, then act greedily."""
     first, end = memory.pair_start[state], memory.pair_start[state + 1]
+    if plan.kind == POLICY:
+        return draw_pair(memory, first, end, generator)
     if plan.kind == RANDOM or (plan.greed < 1.0 and generator.random() >= plan.greed):
         return first + int(generator.random() * (end - first))
     if plan.horizon == 1:
@@ -55,7 +58,7 @@ def learn(memory: Memory, plan: Plan, pair: int, following: int) -> None:
     """Learn from one transition: counts, rewards, and what the values are made of."""
     count(memory, pair, following)
     all_changed = reward_after_visit(memory, plan, pair)
-    if plan.horizon > 0 or plan.kind == RANDOM:
+    if plan.horizon > 0 or plan.kind in (RANDOM, POLICY):
         return
     if plan.is_prioritized:
         follow_visit(memory, plan, pair, all_changed)

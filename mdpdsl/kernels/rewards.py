@@ -26,7 +26,7 @@ from mdpdsl.kernels.memory import (
 )
 
 #: What `Plan.kind` may be.
-RANDOM, KAPPA, MAXENT, WEIGHTED_MAXENT, SMM = range(5)
+RANDOM, KAPPA, MAXENT, WEIGHTED_MAXENT, SMM, POLICY = range(6)
 #: What `Plan.bonus` may be.
 NO_BONUS, PAPER_BONUS, BERNSTEIN_BONUS = range(3)
 #: The exponent at which rewards are rebased: e^-30 is far from underflow.
@@ -98,6 +98,8 @@ def start(memory: Memory, plan: Plan) -> None:
 @seldom
 def refresh(memory: Memory, plan: Plan) -> None:
     """Recompute all bounds and rewards."""
+    if plan.kind == POLICY:  # made anew when an episode begins
+        return
     for pair in range(len(memory.visits)):
         memory.upper[pair] = complexity_bound(memory, plan, pair)
         memory.weight[pair] = _weight(memory, plan, pair)
@@ -117,6 +119,8 @@ def reward_after_visit(memory: Memory, plan: Plan, pair: int) -> bool:
 
     If not, those of the pair have, and for maxent those of its state.
     """
+    if plan.kind in (RANDOM, POLICY):
+        return False
     if plan.bonus == PAPER_BONUS and memory.integers[TIME] >= memory.integers[NEXT_REFRESH]:
         t = memory.integers[TIME]
         memory.integers[NEXT_REFRESH] = max(t + 1, int(t * REFRESH_FACTOR))
@@ -125,8 +129,6 @@ def reward_after_visit(memory: Memory, plan: Plan, pair: int) -> bool:
         if largest(memory.visits) > memory.integers[VACUOUS_VISITS]:
             refresh(memory, plan)
             return True
-    if plan.kind == RANDOM:
-        return False
     state = memory.pair_state[pair]
     if plan.kind == MAXENT:
         weight = _weight(memory, plan, pair)

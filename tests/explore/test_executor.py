@@ -1,5 +1,6 @@
 """Trials give the same counts however they are run: in processes, in pieces, resumed."""
 
+import math
 from itertools import pairwise
 from pathlib import Path
 

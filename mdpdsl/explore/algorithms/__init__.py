@@ -23,7 +23,12 @@ ALGORITHMS = {
     "maxent": "maxent",
     "weighted-maxent": "weighted_maxent",
     "smm": "smm",
+    "kappa-lp": "kappa_lp",
+    "fw-modest": "fw_modest",
 }
+
+#: Those that plan at the start of episodes, with an oracle.
+EPISODIC = ("kappa-lp", "fw-modest")
 
 #: Up to so many states whole sweeps cost less than to keep track of what has changed.
 FEW_STATES = 30

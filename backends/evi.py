@@ -1,0 +1,185 @@
+"""Extended value iteration: the planning oracle without a linear program, for large models.
+
+At eta = 0 it solves the oracle to a stated tolerance. For eta > 0 it mixes that answer d0 with an
+interior point d1, d = (1 - alpha) d0 + alpha d1 with alpha = 2 eta / min d1: an occupancy of the
+set, as that set is convex, whose value is at least 1 - alpha of the best.
+
+d1 is the occupancy of the uniform policy under p_hat with a share b/2 of every row spread evenly;
+its least share is a lower bound of t*.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from mdpdsl.graph.space import FloatArray
+from mdpdsl.kernels.extended import (
+    Balls,
+    believed_rows,
+    best_pairs,
+    iterate_extended,
+    visits_before_end,
+)
+from mdpdsl.programs.direction import Direction, ProgramError
+from mdpdsl.programs.interior import Interior
+from mdpdsl.programs.optimistic import decoded
+from mdpdsl.programs.oracle import Plan
+from mdpdsl.programs.program import BackendError, Basis, LinearProgram, Solution, Status
+from mdpdsl.programs.uncertain import UncertainModel
+
+#: Of the gain, relative; and of the mass of an occupancy that is left out.
+TOLERANCE = 1e-8
+MASS_TOLERANCE = 1e-13
+MOST_SWEEPS = 200_000
+#: Sweeps after which an occupancy is solved for by elimination.
+MOST_WAVES = 5_000
+#: Sweeps between two looks at the clock.
+CHUNK = 500
+
+
+class Evi:
+    """The optimistic oracle by extended value iteration."""
+
+    name = "evi"
+
+    def __init__(self) -> None:
+        self.time_limit: float | None = None
+
+    def solve(
+        self,
+        program: LinearProgram,
+        start: Basis | None = None,
+        *,
+        time_limit: float | None = None,
+    ) -> Solution:
+        """Refuse: a linear program in general is not what this method is for."""
+        raise BackendError(
+            f"the backend evi plans within confidence sets and cannot solve the program "
+            f"`{program.name}`; use highs or pyomo-highs"
+        )
+
+    def interior(self, model: UncertainModel) -> Interior:
+        """Return an occupancy that gives every pair a share."""
+        n, S = model.n_pairs, model.n_states
+        uniform = np.repeat(1.0 / np.diff(model.pair_start), np.diff(model.pair_start))
+        spread = model.radius / 2
+        staying = np.where(
+            model.is_known[model.entry_pair], model.probability * (1 - spread[model.entry_pair]), 0
+        )
+        rows = csr_array((staying, model.successor, model.successor_start), shape=(n, S))
+        merge = csr_array((uniform, np.arange(n), model.pair_start), shape=(S, n))
+        states = _occupancy((merge @ rows).tocsr(), np.full(S, 1.0 / S))
+        d = np.repeat(states, np.diff(model.pair_start)) * uniform
+        return Interior(d, float(d.min()), is_best=False)
+
+    def plan(
+        self,
+        model: UncertainModel,
+        weights: FloatArray,
+        eta: float,
+        interior: Interior | None = None,
+    ) -> Plan:
+        """Return the best direction, or for eta > 0 one that the interior point makes allowed."""
+        began = time.perf_counter()
+        largest = float(weights.max())
+        scaled = weights / largest if largest > 0 else np.ones_like(weights)
+        balls = Balls(
+            model.pair_start.astype(np.int64),
+            model.successor_start.astype(np.int64),
+            model.successor.astype(np.int32),
+            model.probability.copy(),
+            model.radius,
+        )
+        values, sweeps = np.zeros(model.n_states), 0
+        while True:
+            low, high, best_state, done = iterate_extended(balls, scaled, values, TOLERANCE, CHUNK)
+            sweeps += done
+            seconds = time.perf_counter() - began
+            if high - low <= TOLERANCE * abs(high):
+                break
+            if self.time_limit is not None and seconds > self.time_limit:
+                message = f"the gain is between {low:.6g} and {high:.6g} after {seconds:.1f} s"
+                return Plan(Status.TIME_LIMIT, seconds=seconds, message=message)
+            if sweeps >= MOST_SWEEPS:
+                message = (
+                    f"the gain is between {low:.6g} and {high:.6g} after {sweeps:,} sweeps; "
+                    "where radii are zero and states do not communicate, use the backend highs"
+                )
+                return Plan(Status.FAILED, seconds=seconds, message=message)
+        if 2 * eta > (interior.least if interior is not None else 0.0):
+            least = 0.0 if interior is None else interior.least
+            message = (
+                f"eta = {eta:g} is more than the interior point of evi allows, {least / 2:.4g}; "
+                "take a smaller eta, `auto`, or the backend highs"
+            )
+            return Plan(Status.INFEASIBLE, seconds=seconds, message=message)
+        try:
+            direction = _direction(model, balls, scaled, values, int(best_state), eta, interior)
+        except ProgramError as error:
+            return Plan(Status.FAILED, seconds=seconds, message=str(error))
+        value = float(weights @ direction.occupancy)
+        return Plan(Status.OPTIMAL, value, direction, time.perf_counter() - began)
+
+
+def _direction(
+    model: UncertainModel,
+    balls: Balls,
+    weights: FloatArray,
+    values: FloatArray,
+    best_state: int,
+    eta: float,
+    interior: Interior | None,
+) -> Direction:
+    """Return the occupancy of the best policy under the best rows, mixed with the interior one."""
+    n, S = model.n_pairs, model.n_states
+    chosen = best_pairs(balls, weights, values, best_state)
+    kept, _ = believed_rows(balls, values, best_state)
+    rows = csr_array((kept, balls.successor, balls.entry_start), shape=(n, S))
+    rows.sort_indices()  # as the model has its entries
+    chain = rows[chosen].tocsr()
+    chain.data[chain.indices == best_state] = 0.0  # what arrives there begins anew
+    psi = np.zeros(n)
+    psi[chosen] = _occupancy(chain, np.eye(1, S, best_state)[0])
+    pair, movable = model.entry_pair, (model.is_known & (model.radius > 0))[model.entry_pair]
+    v = psi[pair] * (model.probability - rows.data)
+    if eta > 0 and interior is not None:
+        alpha = 2 * eta / interior.least
+        evenly = interior.occupancy[pair] * model.probability * (model.radius / 2)[pair]
+        psi = (1 - alpha) * psi + alpha * interior.occupancy
+        v = (1 - alpha) * v + alpha * evenly
+    found = decoded(model, n * psi, n * v[movable], eta)
+    # Where psi never is, the best action is known all the same.
+    visited = np.add.reduceat(psi, model.pair_start[:-1])[model.pair_state] > 0
+    greedy = np.zeros(n)
+    greedy[chosen] = 1.0
+    return replace(found, policy=np.where(visited, found.policy, greedy))
+
+
+def _occupancy(chain: csr_array, start: FloatArray) -> FloatArray:
+    """Return the visits of a chain that begins anew, from `start`, where its rows lose mass."""
+    visits, has_settled = visits_before_end(
+        chain.indptr.astype(np.int64),
+        chain.indices.astype(np.int32),
+        chain.data,
+        start,
+        MASS_TOLERANCE,
+        MOST_WAVES,
+    )
+    if not has_settled:
+        from scipy.sparse import eye_array
+        from scipy.sparse.linalg import splu
+
+        matrix = (eye_array(len(start)) - chain.T).tocsc()
+        try:
+            visits = np.maximum(splu(matrix).solve(start), 0.0)
+        except RuntimeError:  # singular: a part of the chain never ends
+            raise ProgramError(
+                "the model has parts that the best state is never reached from; "
+                "use the backend highs"
+            ) from None
+    occupancy: FloatArray = visits / visits.sum()
+    return occupancy

@@ -1,0 +1,35 @@
+"""FW-MODEST (Tarbouriech, Shekhar, Pirotta, Ghavamzadeh and Lazaric 2020), for squared l2 errors.
+
+Frank-Wolfe with the oracle and the episodes of kappa-lp on a smoothed worst case: minimise
+
+    F(d) = (1/mu) log sum_{s,a} exp(mu y(s,a)),   y = UCB(c) / (n_pairs d),
+
+which exceeds max y by log(n_pairs)/mu at the most; mu is `smoothing`. y is L(s,a) / n_pairs, so mu
+means the same on models of any size. The direction maximises <w, d> with
+w = exp(mu y) y / d, in proportion to minus the gradient of F. There is no guarantee for the worst
+case itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdpdsl.explore.algorithms import common_plan
+from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.graph.space import FloatArray
+from mdpdsl.kernels.rewards import POLICY, Plan
+
+
+def plan(settings: ExploreSettings, n_states: int) -> Plan:
+    """Return the plan that follows the policy of an episode."""
+    return common_plan(settings, n_states, POLICY)
+
+
+def log_weights(
+    upper: FloatArray, visits: FloatArray, steps: int, settings: ExploreSettings
+) -> FloatArray:
+    """Return log w = mu y + log y - log d up to a constant, at d = T+/t."""
+    d = visits / max(1, steps)
+    with np.errstate(divide="ignore"):
+        logs: FloatArray = settings.smoothing * upper / (len(d) * d) + np.log(upper) - 2 * np.log(d)
+    return logs

@@ -1,0 +1,183 @@
+"""Extended value iteration: the best policy and the best model within l1 balls, undiscounted.
+
+u <- u + LAZINESS (max_a [w + max_p <p, u>] - u), where the inner maximum over ||p - p_hat||_1 <= b
+puts min(b/2, 1 - p_hat(s*)) more on the best state s* and takes it from the worst successors
+(Jaksch, Ortner and Auer 2010, figure 2). The optimal gain lies between the least and the largest
+change of a sweep (Puterman 1994, theorem 8.5.5); being lazy keeps periodic models from cycling.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba as nb
+import numpy as np
+
+from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import StateArray
+
+#: Share of a sweep's change that is taken over.
+LAZINESS = 0.9
+
+
+class Balls(NamedTuple):
+    """Estimated rows with their radii; the entries of a row are kept sorted by value."""
+
+    pair_start: IntArray  # [S + 1]
+    entry_start: IntArray  # [n_pairs + 1]
+    successor: StateArray  # [n_entries]
+    probability: FloatArray  # [n_entries]
+    radius: FloatArray  # [n_pairs]
+
+
+@nb.njit(cache=True)
+def iterate_extended(
+    balls: Balls,
+    weights: FloatArray,
+    values: FloatArray,
+    tolerance: float,
+    most_sweeps: int,
+) -> tuple[float, float, int, int]:
+    """Sweep until the gain is known to a relative tolerance.
+
+    Return its lower and upper bound, the best state and the number of sweeps; the values are
+    changed in place, and the entries of `balls` come out in the order of their values.
+    """
+    S = len(values)
+    best_state = 0
+    low, high = -math.inf, math.inf
+    for sweep in range(most_sweeps):
+        best_state = int(np.argmax(values))
+        low, high = math.inf, -math.inf
+        changes = np.empty(S)
+        for state in range(S):
+            best = -math.inf
+            for pair in range(balls.pair_start[state], balls.pair_start[state + 1]):
+                q = weights[pair] + _best_expectation(balls, values, pair, best_state)
+                best = max(best, q)
+            changes[state] = best - values[state]
+            low, high = min(low, changes[state]), max(high, changes[state])
+        if high - low <= tolerance * abs(high):
+            return low, high, best_state, sweep + 1
+        base = values[best_state]
+        for state in range(S):
+            values[state] += LAZINESS * changes[state] - base
+    return low, high, best_state, most_sweeps
+
+
+@nb.njit(cache=True)
+def best_pairs(
+    balls: Balls, weights: FloatArray, values: FloatArray, best_state: int
+) -> np.ndarray:
+    """Return the best pair of every state, the first of those alike."""
+    chosen = np.empty(len(values), np.int64)
+    for state in range(len(values)):
+        best = -math.inf
+        for pair in range(balls.pair_start[state], balls.pair_start[state + 1]):
+            q = weights[pair] + _best_expectation(balls, values, pair, best_state)
+            if q > best:
+                best, chosen[state] = q, pair
+    return chosen
+
+
+@nb.njit(cache=True)
+def believed_rows(
+    balls: Balls, values: FloatArray, best_state: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of the inner maximum: what each entry keeps, and what goes to the best."""
+    kept = balls.probability.copy()
+    moved = np.ones(len(balls.radius))
+    for pair in range(len(balls.radius)):
+        start, end = balls.entry_start[pair], balls.entry_start[pair + 1]
+        if balls.radius[pair] >= 2.0:
+            kept[start:end] = 0.0
+            continue
+        _sort_row(balls, values, start, end)
+        moved[pair] = _movable(balls, start, end, pair, best_state)
+        left = moved[pair]
+        for entry in range(start, end):
+            p = balls.probability[entry]
+            taken = 0.0
+            if balls.successor[entry] != best_state:
+                taken = min(left, p)
+                left -= taken
+            kept[entry] = p - taken
+        moved[pair] -= left
+    return kept, moved
+
+
+@nb.njit(cache=True)
+def visits_before_end(
+    entry_start: IntArray,
+    successor: StateArray,
+    staying: FloatArray,
+    start: FloatArray,
+    tolerance: float,
+    most_sweeps: int,
+) -> tuple[np.ndarray, bool]:
+    """Return the expected visits of the states of a chain that loses mass, and if they settled.
+
+    m = sum_k (Q^T)^k start for the rows Q = `staying` [n_entries], summed until what is left of the
+    mass is small beside what was added up.
+    """
+    S = len(start)
+    total, wave = start.copy(), start.copy()
+    mass = start.sum()
+    for _ in range(most_sweeps):
+        following = np.zeros(S)
+        for state in range(S):
+            if wave[state] > 0.0:
+                for entry in range(entry_start[state], entry_start[state + 1]):
+                    following[successor[entry]] += wave[state] * staying[entry]
+        left = following.sum()
+        total += following
+        mass += left
+        wave = following
+        if left <= tolerance * mass:
+            return total, True
+    return total, False
+
+
+@nb.njit(cache=True)
+def _best_expectation(balls: Balls, values: FloatArray, pair: int, best_state: int) -> float:
+    """Return the largest expectation of the values within the ball of a pair."""
+    top = values[best_state]
+    if balls.radius[pair] >= 2.0:
+        return top
+    start, end = balls.entry_start[pair], balls.entry_start[pair + 1]
+    _sort_row(balls, values, start, end)
+    moved = _movable(balls, start, end, pair, best_state)
+    total = 0.0
+    left = moved
+    for entry in range(start, end):
+        p = balls.probability[entry]
+        taken = min(left, p) if balls.successor[entry] != best_state else 0.0
+        left -= taken
+        total += (p - taken) * values[balls.successor[entry]]
+    return total + (moved - left) * top
+
+
+@nb.njit(cache=True)
+def _movable(balls: Balls, start: int, end: int, pair: int, best_state: int) -> float:
+    """Return how much mass of a row may go to the best state."""
+    here = 0.0
+    for entry in range(start, end):
+        if balls.successor[entry] == best_state:
+            here = balls.probability[entry]
+    return min(balls.radius[pair] / 2.0, max(0.0, 1.0 - here))
+
+
+@nb.njit(cache=True)
+def _sort_row(balls: Balls, values: FloatArray, start: int, end: int) -> None:
+    """Sort a row's entries by value, ascending; by insertion, as the last order nearly holds."""
+    for i in range(start + 1, end):
+        state, p = balls.successor[i], balls.probability[i]
+        j = i - 1
+        while j >= start and values[balls.successor[j]] > values[state]:
+            balls.successor[j + 1], balls.probability[j + 1] = (
+                balls.successor[j],
+                balls.probability[j],
+            )
+            j -= 1
+        balls.successor[j + 1], balls.probability[j + 1] = state, p

@@ -1,0 +1,77 @@
+"""What a planning program answers: an occupancy to aim at and the policy that does so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.programs.program import Solution, Status
+from mdpdsl.programs.uncertain import OptimisticKernel
+
+
+class ProgramError(Exception):
+    """A program that is too large, or has no solution to read; the message says what would help."""
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """The direction psi of a Frank-Wolfe step (paper, algorithm FW-general)."""
+
+    occupancy: FloatArray  # [n_pairs]  psi, sums to 1
+    policy: FloatArray  # [n_pairs]  pi = psi / sum_a psi, sums to 1 within a state
+    kernel: OptimisticKernel  # p~, under which psi is stationary
+
+
+@dataclass(frozen=True)
+class ProgramSize:
+    """How large a program would be."""
+
+    rows: int
+    columns: int
+    nonzeros: int
+
+    def __str__(self) -> str:
+        return f"{self.rows:,} rows, {self.columns:,} columns, {self.nonzeros:,} nonzeros"
+
+
+#: Above this a simplex method has no hope, and memory may end first.
+MOST_NONZEROS = 20_000_000
+
+
+def require_buildable(size: ProgramSize, form: str) -> None:
+    """Raise ProgramError where a program would be absurdly large."""
+    if size.nonzeros > MOST_NONZEROS:
+        smaller = "the compact formulation or " if form == "full" else ""
+        raise ProgramError(
+            f"the {form} planning program would have {size}; more than {MOST_NONZEROS:,} nonzeros "
+            f"are not built: use {smaller}the backend evi, which needs no program"
+        )
+
+
+def policy_of(occupancy: FloatArray, pair_start: IntArray) -> FloatArray:
+    """Return pi(a|s) = psi(s,a) / sum_b psi(s,b), uniform in states that psi never visits.
+
+    That can be for eta = 0 only. The action with the best reduced cost in its place, which an
+    optimist believes to lead to psi, did worse: on Pendulum it left pairs unvisited.
+    """
+    counts = np.diff(pair_start)
+    share = np.repeat(np.add.reduceat(occupancy, pair_start[:-1]), counts)
+    policy = np.repeat(1.0 / counts, counts)
+    np.divide(occupancy, share, out=policy, where=share > 0)
+    return policy
+
+
+def solved_values(solution: Solution, eta: float) -> FloatArray:
+    """Return the values of a solution; raise ProgramError where there are none."""
+    if solution.values is not None:
+        return solution.values
+    reason = {
+        Status.INFEASIBLE: (
+            f"no occupancy gives every pair a share of at least 2 eta = {2 * eta:g}; "
+            "take a smaller eta, or `auto`"
+        ),
+        Status.TIME_LIMIT: "the solver ran out of time; allow more, or use the backend evi",
+    }.get(solution.status, solution.message or "the solver gave up; try another backend")
+    raise ProgramError(f"the planning program has no solution ({solution.status}): {reason}")

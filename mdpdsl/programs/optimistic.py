@@ -1,0 +1,175 @@
+"""Optimistic planning as a linear program, in its compact form (paper, algorithm FW-general).
+
+max <w, d>  over occupancies d of any model p~ within the balls, with d >= 2 eta. Of the mass
+q = p~ d of a row, all that matters is how much less than estimated arrives where it was expected:
+v = (p_hat d - q)+. What is taken away may go anywhere, so only its totals matter:
+
+    sum_a d(s',a) + sum_{s,a} v(s,a,s') >= sum_{s,a} p_hat(s'|s,a) d(s,a)      flow, every s'
+    v(s,a,s') <= p_hat(s'|s,a) d(s,a)                                          own
+    sum_{s'} v(s,a,s') <= b(s,a)/2 d(s,a)                                      moved
+    sum d = 1,  d >= 2 eta,  v >= 0
+
+with p_hat terms and v only for pairs with b < 2, and v only where b > 0. *Own* rows with
+p_hat >= b/2 follow from *moved* and are left out.
+
+*Exact.* From (d, p~), v as above has sum_s' v = ||q - p_hat d||_1 / 2 <= b d / 2, as both have the
+mass d, and the flow holds since q >= p_hat d - v. Back: let k = p_hat d - v (0 where b = 2),
+U = d - sum_s' k >= 0 and W(s') = sum_a d(s',a) - sum k(.,.,s') >= 0; sum U = sum W, so
+q = k + U W / sum W has rows of mass d, arrives in s' with k + W, exactly the flow, and
+||q - p_hat d||_1 <= U + U <= b d. That is how p~ is decoded.
+
+Solved in x = n_pairs d, v likewise, and w / max w: solvers' tolerances are absolute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.programs.direction import (
+    Direction,
+    ProgramSize,
+    policy_of,
+    require_buildable,
+    solved_values,
+)
+from mdpdsl.programs.program import Block, LinearProgram, Solution
+from mdpdsl.programs.uncertain import OptimisticKernel, UncertainModel
+
+Decode = Callable[[Solution], Direction]
+
+
+def compact_size(model: UncertainModel) -> ProgramSize:
+    """Say how large the compact program would be."""
+    kept, movable, capped = _entries(model)
+    n_moving = int(np.count_nonzero((model.radius > 0) & model.is_known))
+    n_kept, n_movable, n_capped = (int(np.count_nonzero(e)) for e in (kept, movable, capped))
+    returning = kept & (model.successor == model.pair_state[model.entry_pair])
+    flow = model.n_pairs + n_kept - int(np.count_nonzero(returning)) + n_movable
+    return ProgramSize(
+        rows=model.n_states + n_moving + n_capped + 1,
+        columns=model.n_pairs + n_movable,
+        nonzeros=flow + n_moving + n_movable + 2 * n_capped + model.n_pairs,
+    )
+
+
+def compact_program(
+    model: UncertainModel, weights: FloatArray, eta: float
+) -> tuple[LinearProgram, Decode]:
+    """Return the program, and the way from its solution to an occupancy, a policy and p~."""
+    require_buildable(compact_size(model), "compact")
+    kept, movable, capped = _entries(model)
+    n, S = model.n_pairs, model.n_states
+    entry_pair, p_hat = model.entry_pair, model.probability
+    moving = np.flatnonzero((model.radius > 0) & model.is_known)
+    entries, limited = np.flatnonzero(movable), np.flatnonzero(capped)
+    column_of = n + np.cumsum(movable) - 1  # of the v of an entry
+    moved_row = S + np.searchsorted(moving, entry_pair[entries])
+    own_row = S + len(moving) + np.arange(len(limited))
+    total_row = S + len(moving) + len(limited)
+    pieces: list[tuple[IntArray, IntArray, FloatArray]] = [
+        (model.pair_state.astype(np.int64), np.arange(n), np.ones(n)),
+        (model.successor[kept].astype(np.int64), entry_pair[kept], -p_hat[kept]),
+        (model.successor[entries].astype(np.int64), column_of[entries], np.ones(len(entries))),
+        (S + np.arange(len(moving)), moving, model.radius[moving] / 2),
+        (moved_row, column_of[entries], -np.ones(len(entries))),
+        (own_row, entry_pair[limited], p_hat[limited]),
+        (own_row, column_of[limited], -np.ones(len(limited))),
+        (np.full(n, total_row), np.arange(n), np.ones(n)),
+    ]
+    row_lower = np.zeros(total_row + 1)
+    row_upper = np.full(total_row + 1, np.inf)
+    row_lower[-1] = row_upper[-1] = n
+    n_columns = n + len(entries)
+    lower = np.zeros(n_columns)
+    lower[:n] = 2 * eta * n
+    program = LinearProgram(
+        name="optimistic",
+        objective=scaled_objective(weights, n_columns),
+        matrix=assembled(pieces, (total_row + 1, n_columns)),
+        row_lower=row_lower,
+        row_upper=row_upper,
+        lower=lower,
+        upper=np.full(n_columns, np.inf),
+        columns=(
+            Block("d", 0, n, model.pair_label),
+            Block("v", n, n_columns, lambda i: model.entry_label(int(entries[i]))),
+        ),
+        rows=(
+            Block("flow", 0, S, model.state_label),
+            Block("moved", S, S + len(moving), lambda i: model.pair_label(int(moving[i]))),
+            Block(
+                "own",
+                S + len(moving),
+                total_row,
+                lambda i: model.entry_label(int(limited[i])),
+            ),
+            Block("total", total_row, total_row + 1),
+        ),
+    )
+
+    def decode(solution: Solution) -> Direction:
+        x = solved_values(solution, eta)
+        return decoded(model, x[:n], x[n:], eta)
+
+    return program, decode
+
+
+def decoded(model: UncertainModel, x: FloatArray, v: FloatArray, eta: float) -> Direction:
+    """Return psi, pi and p~ from scaled columns; rounding is kept out of the balls.
+
+    v is brought back to within its bounds where a solver's tolerance left them, so that p~ is in
+    the balls exactly, and psi is stationary up to that tolerance.
+    """
+    psi = np.maximum(x / model.n_pairs, 2 * eta)
+    psi /= psi.sum()
+    pair, n = model.entry_pair, model.n_pairs
+    kept, movable, _ = _entries(model)
+    share = np.where(kept, model.probability * psi[pair], 0.0)  # p_hat d
+    taken = np.zeros(len(share))
+    taken[movable] = np.clip(v / n, 0.0, share[movable])
+    total = np.bincount(pair, taken, minlength=n)
+    allowed = model.radius / 2 * psi
+    shrink = np.divide(allowed, total, out=np.ones(n), where=total > allowed)
+    k = share - taken * shrink[pair]
+    U = np.where(model.is_known, np.minimum(total, allowed), psi)
+    arrived = np.bincount(model.successor, k, minlength=model.n_states)
+    W = np.maximum(np.add.reduceat(psi, model.pair_start[:-1]) - arrived, 0.0)
+    S = model.n_states
+    arrival = W / W.sum() if U.sum() > 0 and W.sum() > 0 else np.full(S, 1.0 / S)
+    # A pair that psi never visits keeps its estimate, or anything where there is none.
+    visited = psi > 0
+    keep = np.divide(k, psi[pair], out=np.where(kept, model.probability, 0.0), where=visited[pair])
+    moved = np.divide(U, psi, out=np.where(model.is_known, 0.0, 1.0), where=visited)
+    rows = csr_array((keep, model.successor, model.successor_start), shape=(n, S))
+    return Direction(psi, policy_of(psi, model.pair_start), OptimisticKernel(rows, moved, arrival))
+
+
+def scaled_objective(weights: FloatArray, n_columns: int) -> FloatArray:
+    """Return w / max w for the first columns, 0 for the others."""
+    objective = np.zeros(n_columns)
+    largest = float(weights.max())
+    if largest > 0:
+        objective[: len(weights)] = weights / largest
+    return objective
+
+
+def assembled(
+    pieces: list[tuple[IntArray, IntArray, FloatArray]], shape: tuple[int, int]
+) -> csr_array:
+    """Return the matrix of triplets; entries alike add up."""
+    rows, columns, values = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    matrix = coo_array((values, (rows, columns)), shape=shape).tocsr()
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _entries(model: UncertainModel) -> tuple[BoolArray, BoolArray, BoolArray]:
+    """Tell which stored entries count, which may lose mass, and which need a row of their own."""
+    radius = model.radius[model.entry_pair]
+    kept = model.is_known[model.entry_pair]
+    movable = kept & (radius > 0)
+    return kept, movable, movable & (model.probability < radius / 2)

@@ -1,0 +1,126 @@
+"""A model known up to an l1 ball around each row, and what an optimist makes of it.
+
+B(s,a) = {p : ||p - p_hat(.|s,a)||_1 <= b(s,a)} (paper, eq. Pball_confset). A row of which nothing
+is known has b = 2, which allows everything; its placeholder p_hat = 1/S is never stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
+
+#: The radius at which a ball holds every distribution.
+WHOLE_SIMPLEX = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class UncertainModel:
+    """Estimated rows and the radius within which the true ones are taken to be."""
+
+    pair_start: IntArray  # [S + 1]
+    successor_start: IntArray  # [n_pairs + 1]  empty where nothing is known of a row
+    successor: StateArray  # [n_entries]
+    probability: FloatArray  # [n_entries]    p_hat, positive, sums to 1 within a pair
+    radius: FloatArray  # [n_pairs]      b, 0 to 2; 2 where a row is empty
+    label: Callable[[], tuple[list[str], list[str]]]  # names of states, and of pairs' actions
+
+    def __post_init__(self) -> None:
+        """Refuse radii that are none, and rows that are neither known nor free."""
+        if not np.all((self.radius >= 0) & (self.radius <= WHOLE_SIMPLEX)):
+            raise ValueError("a radius must be between 0 and 2")
+        if np.any((np.diff(self.successor_start) == 0) & (self.radius < WHOLE_SIMPLEX)):
+            raise ValueError("a row of which nothing is known must have the radius 2")
+
+    @property
+    def n_states(self) -> int:
+        """How many states there are."""
+        return len(self.pair_start) - 1
+
+    @property
+    def n_pairs(self) -> int:
+        """How many state-action pairs there are."""
+        return len(self.radius)
+
+    @cached_property
+    def pair_state(self) -> StateArray:
+        """The state of every pair, [n_pairs]."""
+        return np.repeat(np.arange(self.n_states, dtype=np.int32), np.diff(self.pair_start))
+
+    @cached_property
+    def is_known(self) -> BoolArray:
+        """Which rows are restricted at all, [n_pairs]."""
+        return self.radius < WHOLE_SIMPLEX
+
+    @cached_property
+    def entry_pair(self) -> IntArray:
+        """The pair of every stored entry, [n_entries]."""
+        return np.repeat(np.arange(self.n_pairs), np.diff(self.successor_start))
+
+    @cached_property
+    def labels(self) -> tuple[list[str], list[str]]:
+        """The name of every state, [S], and of every pair's action, [n_pairs]."""
+        return self.label()
+
+    def state_label(self, state: int) -> tuple[str]:
+        """Name a state."""
+        return (self.labels[0][state],)
+
+    def pair_label(self, pair: int) -> tuple[str, str]:
+        """Name a pair by its state and action."""
+        return self.labels[0][int(self.pair_state[pair])], self.labels[1][pair]
+
+    def entry_label(self, entry: int) -> tuple[str, str, str]:
+        """Name a transition by state, action and next state."""
+        return (
+            *self.pair_label(int(self.entry_pair[entry])),
+            self.labels[0][int(self.successor[entry])],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OptimisticKernel:
+    """The rows p~ that an optimist believes, never dense: p~ = kept + moved (x) arrival."""
+
+    kept: csr_array  # [n_pairs, S]  what stays of p_hat
+    moved: FloatArray  # [n_pairs]     the mass of each row that goes elsewhere
+    arrival: FloatArray  # [S]           where all that mass goes, sums to 1
+
+    def dense(self) -> FloatArray:
+        """Return p~ as one array, [n_pairs, S]; for small models."""
+        rows: FloatArray = self.kept.toarray() + np.outer(self.moved, self.arrival)
+        return rows
+
+
+def known_model(graph: TransitionGraph, radius: float = 0.0) -> UncertainModel:
+    """Return the model with the rows of a graph, all of one radius."""
+    return UncertainModel(
+        pair_start=graph.pair_start,
+        successor_start=graph.successor_start,
+        successor=graph.successor,
+        probability=graph.probability,
+        radius=np.full(graph.n_pairs, float(radius)),
+        label=lambda: names_of(graph),
+    )
+
+
+def names_of(graph: TransitionGraph) -> tuple[list[str], list[str]]:
+    """Name every state (`x=1,v=-0.5`), each name once, and the action of every pair."""
+    natives = [graph.states.native(state) for state in range(graph.n_states)]
+    for digits in (4, 8, 17):
+        states = [
+            ",".join(
+                f"{name}={value:.{digits}g}" if isinstance(value, float) else f"{name}={value}"
+                for name, value in native.items()
+            )
+            for native in natives
+        ]
+        if len(set(states)) == len(states):
+            break
+    return states, [graph.actions.labels[action] for action in graph.pair_action]

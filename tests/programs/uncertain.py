@@ -1,0 +1,83 @@
+"""Random uncertain models, and what must hold of every answer of an oracle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+from mdpdsl.graph.space import FloatArray
+from mdpdsl.programs.direction import Direction
+from mdpdsl.programs.uncertain import UncertainModel
+
+RADII = (0.0, 0.05, 0.4, 1.0, 1.7, 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A model with weights and what share of t* to ask for."""
+
+    model: UncertainModel
+    weights: FloatArray
+    share: float
+
+
+def uncertain_model(
+    counts: list[list[list[int]]], radii: list[float], n_states: int
+) -> UncertainModel:
+    """Build a model from counts by state, action and successor; no counts allow everything."""
+    rows = [np.array(row) for actions in counts for row in actions]
+    support = [np.flatnonzero(row) for row in rows]
+    sizes = [len(s) for s in support]
+    n_pairs = len(rows)
+    return UncertainModel(
+        pair_start=np.cumsum([0, *(len(actions) for actions in counts)]),
+        successor_start=np.cumsum([0, *sizes]),
+        successor=np.concatenate(support).astype(np.int32),
+        probability=np.concatenate(
+            [row[s] / row.sum() for row, s in zip(rows, support, strict=True)]
+        ),
+        radius=np.array([r if size else 2.0 for r, size in zip(radii, sizes, strict=True)]),
+        label=lambda: (
+            [f"s{i}" for i in range(n_states)],
+            [f"a{i}" for i in range(n_pairs)],
+        ),
+    )
+
+
+@st.composite
+def instances(draw: st.DrawFn, least_radius: float = 0.0) -> Instance:
+    """Draw a model of up to five states, weights of any scale, and a share of t*."""
+    S = draw(st.integers(1, 5))
+    row = st.lists(st.integers(0, 4), min_size=S, max_size=S)
+    counts = draw(st.lists(st.lists(row, min_size=1, max_size=3), min_size=S, max_size=S))
+    n_pairs = sum(len(actions) for actions in counts)
+    radius = st.sampled_from([r for r in RADII if r >= least_radius])
+    radii = draw(st.lists(radius, min_size=n_pairs, max_size=n_pairs))
+    weight = st.one_of(st.just(0.0), st.floats(1e-6, 1.0))
+    weights = np.array(draw(st.lists(weight, min_size=n_pairs, max_size=n_pairs)))
+    scale = draw(st.sampled_from([1e-20, 1.0, 1e30]))
+    share = draw(st.sampled_from([0.0, 0.01, 0.5, 0.99, 1.0]))
+    return Instance(uncertain_model(counts, radii, S), weights * scale, share)
+
+
+def check_direction(model: UncertainModel, found: Direction, eta: float, tolerance: float) -> None:
+    """Check that psi is an occupancy of p~, p~ is within the balls, and pi is psi's policy."""
+    psi, rows = found.occupancy, found.kernel.dense()
+    assert psi.sum() == 1.0 or abs(psi.sum() - 1) < 1e-12
+    assert psi.min() >= 2 * eta * (1 - 1e-6)
+    assert rows.min() >= 0
+    assert np.abs(rows.sum(axis=1) - 1).max() < 1e-9
+    estimate = np.zeros_like(rows)
+    estimate[model.entry_pair, model.successor] = model.probability
+    known = model.radius < 2
+    off = np.abs(rows - estimate).sum(axis=1)[known]
+    # Of what is visited; where psi is 0, p~ is a matter of taste.
+    allowed = model.radius[known] + tolerance / np.maximum(psi[known], 1e-300)
+    assert (off <= allowed).all()
+    states = np.add.reduceat(psi, model.pair_start[:-1])
+    assert np.abs(states - psi @ rows).max() < tolerance
+    sums = np.add.reduceat(found.policy, model.pair_start[:-1])
+    assert np.abs(sums - 1).max() < 1e-9
+    assert np.abs(found.policy * np.repeat(states, np.diff(model.pair_start)) - psi).max() < 1e-12

@@ -33,7 +33,7 @@ def require_floor(truth: TransitionGraph, settings: ExploreSettings) -> str | No
         named = pairs_text(truth, lost.tolist())
         told = (
             f"eta = {eta:g} is too large: t* is 0, as no policy can visit {len(lost):,} of "
-            f"{truth.n_pairs:,} pairs for ever ({named}{' …' if len(lost) > MOST_NAMED else ''}); "
+            f"{truth.n_pairs:,} pairs for ever ({named}); "
             "take --eta 0, or `restart when …` in the model"
         )
     else:

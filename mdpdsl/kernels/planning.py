@@ -17,8 +17,9 @@ from mdpdsl.kernels.policy import draw_pair
 from mdpdsl.kernels.rewards import KAPPA, POLICY, RANDOM, Plan, reward_after_visit
 from mdpdsl.kernels.sweeping import follow_visit, settle
 
-#: Values that differ by less, relatively, are the same but for rounding.
-TIE = 1e-12
+#: Values that differ by less, relatively, are the same but for rounding. No more than that: values
+#: may have a large part in common, which no choice changes.
+TIE = 2e-15
 #: Below this, rewards within reach have vanished beside those out of reach.
 VANISHED = 1e-280
 
@@ -107,39 +108,43 @@ def _backup(memory: Memory, values: np.ndarray, state: int, gamma: float, mean: 
 def _best_pair(
     memory: Memory, values: np.ndarray, first: int, end: int, gamma: float, mean: float
 ) -> int:
-    """Return the pair of a state that is best: reward + gamma E V."""
-    best, chosen = -math.inf, first
+    """Return the first pair of a state that is best: reward + gamma E V."""
+    best, worst, chosen = -math.inf, math.inf, first
     for pair in range(first, end):
         q = memory.reward[pair]
         if gamma > 0.0:
             q += gamma * _expectation(memory, values, pair, mean)
-        if pair == first or _is_better(memory, q, pair, best, chosen):
+        if q > best:
             best, chosen = q, pair
-    return chosen
+        worst = min(worst, q)
+    return _chosen_or_least_known(memory, first, end, chosen, best, worst)
 
 
 @inner
 def _best_known_pair(memory: Memory, plan: Plan, first: int, end: int) -> int:
-    """Return the pair of a state with the best q."""
-    best, chosen = -math.inf, first
+    """Return the first pair of a state with the best q."""
+    best, worst, chosen = -math.inf, math.inf, first
     for pair in range(first, end):
         q = memory.q[pair]
         if not plan.discounts_last:
             q = memory.reward[pair] + (q - memory.reward[pair]) / plan.gamma
-        if pair == first or _is_better(memory, q, pair, best, chosen):
+        if q > best:
             best, chosen = q, pair
-    return chosen
+        worst = min(worst, q)
+    return _chosen_or_least_known(memory, first, end, chosen, best, worst)
 
 
 @inner
-def _is_better(memory: Memory, q: float, pair: int, best: float, chosen: int) -> bool:
-    """Compare a pair with the best so far; of pairs that are worth the same, the less known one.
+def _chosen_or_least_known(
+    memory: Memory, first: int, end: int, chosen: int, best: float, worst: float
+) -> int:
+    """Return the pair that was chosen; where all pairs are worth the same, the least known one.
 
-    Where no way is known to anything of worth, all are worth the same, and the first would be taken
-    for ever.
+    All are where no way is known to anything of worth; the first would be taken for ever.
     """
-    margin = TIE * abs(best)
-    return q > best + margin or (q >= best - margin and memory.weight[pair] > memory.weight[chosen])
+    if best - worst <= TIE * abs(best):
+        return _least_known_pair(memory, first, end)
+    return chosen
 
 
 @inner

@@ -38,6 +38,8 @@ CUT_OFF = 0.05
 FALL = 0.01
 #: Up to so many states a survey costs so little that it comes whenever the mean has moved.
 SMALL = 1_000
+#: Surveys in one step, at the most.
+MOST_SURVEYS = 20
 #: Sums of values are not more exact than this, relatively.
 ROUNDING = 1e-12
 #: Values below this have vanished.
@@ -53,11 +55,16 @@ def settle(memory: Memory, plan: Plan) -> None:
     """
     if memory.integers[TIME] >= memory.integers[NEXT_SURVEY]:
         survey(memory, plan)
-    n = 0
+    n, n_surveys = 0, 0
     while n < plan.most_backups:
         if memory.integers[QUEUE_SIZE] == 0:
-            if len(memory.value) <= SMALL and _has_mean_moved(memory, plan):
+            if (
+                len(memory.value) <= SMALL
+                and n_surveys < MOST_SURVEYS
+                and _has_mean_moved(memory, plan)
+            ):
                 survey(memory, plan)
+                n_surveys += 1
             if memory.integers[QUEUE_SIZE] == 0:
                 break
         is_crowded = memory.integers[QUEUE_SIZE] > plan.most_backups
@@ -166,12 +173,12 @@ def _threshold(memory: Memory, plan: Plan, state: int) -> float:
 def _renew_unseen(memory: Memory, plan: Plan, mean: float) -> None:
     """Renew the q of unseen pairs for a mean of V that has moved.
 
-    With kappa-Explorer's rewards nearly all worth comes from the unseen pairs, u each; all values
-    are then scaled to the u that solves u = r + gamma mean, where the mean scales along: one pass
-    instead of as many as it takes for the change to go round.
+    Where most pairs are unseen, nearly all worth comes from them with kappa-Explorer's rewards, u
+    each; all values are then scaled to the u that solves u = r + gamma mean, where the mean scales
+    along: one pass instead of as many as it takes for the change to go round.
     """
     S = len(memory.value)
-    if plan.kind == KAPPA:
+    if plan.kind == KAPPA and 2 * memory.integers[N_UNSEEN] > len(memory.q):
         r = 1.0  # of an unseen pair: its weight is the reference
         u = r + plan.gamma * memory.reals[UNSEEN_MEAN]
         share = plan.gamma * mean / u

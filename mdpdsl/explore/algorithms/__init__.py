@@ -34,7 +34,7 @@ EPISODIC = ("kappa-lp", "fw-modest")
 FEW_STATES = 30
 #: Up to so many states every step may take as many backups as it needs; beyond, so many.
 MANY_STATES = 1_000
-BACKUPS_PER_STEP = 100
+BACKUPS_PER_STEP = 50
 #: Above this kappa a visit moves the values of most states, which whole sweeps do best.
 STEEP = 4.0
 

@@ -25,6 +25,7 @@ from mdpdsl.diagnostics import ModelError, Source
 from mdpdsl.estimate.counts import estimated_graph
 from mdpdsl.explore.executor import TrialResult, run_trials
 from mdpdsl.explore.feasible import require_explorable
+from mdpdsl.explore.metrics import history_arrays
 from mdpdsl.explore.optimum import Limits, exploration_limits
 from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
 from mdpdsl.explore.summary import Summary, summarize
@@ -114,26 +115,32 @@ def command(
             if warning is not None:
                 click.echo(f"warning: {warning}", err=True)
         print_diagnostics([d for d in loaded.diagnose() if not d.is_error])
-    with (
-        telling_failures(chosen.algorithm),
-        showing(chosen.algorithm, chosen.steps, configuration.trials, is_quiet or as_json) as bar,
-    ):
-        results = run_trials(
-            loaded.graph,
-            chosen,
-            seed=configuration.seed,
-            trials=configuration.trials,
-            jobs=n_jobs,
-            system=simulated_system(loaded, chosen),
-            folder_of=run.trial,
-            progress=bar,
-        )
+    stopped = f"stopped; `mdpdsl explore --resume {run.path}` goes on"
+    try:
+        with (
+            telling_failures(chosen.algorithm),
+            showing(
+                chosen.algorithm, chosen.steps, configuration.trials, is_quiet or as_json
+            ) as bar,
+        ):
+            results = run_trials(
+                loaded.graph,
+                chosen,
+                seed=configuration.seed,
+                trials=configuration.trials,
+                jobs=n_jobs,
+                system=simulated_system(loaded, chosen),
+                folder_of=run.trial,
+                progress=bar,
+            )
+    except KeyboardInterrupt:  # before the trials, which stop by themselves, had begun
+        raise click.ClickException(stopped) from None
     if not all(r.is_finished for r in results) or len(results) < configuration.trials:
-        raise click.ClickException(f"stopped; `mdpdsl explore --resume {run.path}` goes on")
+        raise click.ClickException(stopped)
     summary = summarize(chosen, results)
     limits = exploration_limits(loaded.graph)
     record = _record(configuration, chosen, results, summary, run) | _compared(summary, limits)
-    _save(run, loaded.graph, results, record)
+    _save(run, loaded.graph, results, record, chosen.prior)
     if as_json:
         print_json(record)
     else:
@@ -273,7 +280,11 @@ def _record(
 
 
 def _save(
-    run: RunDirectory, graph: TransitionGraph, results: list[TrialResult], record: dict[str, Any]
+    run: RunDirectory,
+    graph: TransitionGraph,
+    results: list[TrialResult],
+    record: dict[str, Any],
+    prior: float,
 ) -> None:
     for result in results:
         folder = run.trial(result.index)
@@ -286,8 +297,8 @@ def _save(
                 "count": counts.count,
             },
         )
-        write_json(folder / "metrics.json", {"history": [asdict(m) for m in result.history]})
-        to_npz(estimated_graph(counts, graph), folder / "estimate.npz")
+        write_arrays(folder / "metrics.npz", history_arrays(result.history))
+        to_npz(estimated_graph(counts, graph, prior), folder / "estimate.npz")
     write_json(run.path / "summary.json", record)
 
 

@@ -44,6 +44,12 @@ def setting_options(function: F) -> F:
         click.option("target", "--target", help="What smm matches: complexity or uniform."),
         click.option("xi", "--xi", type=float, help="Share of random actions of maxent."),
         click.option("beta", "--beta", type=float, help="Scale of the Bernstein bonus."),
+        click.option(
+            "prior",
+            "--prior",
+            type=float,
+            help="Pseudo-count of each successor seen in the estimate; 0 is the empirical one.",
+        ),
         click.option("epsilon", "--epsilon", type=float, help="T+ = max(T, epsilon)."),
         click.option("bonus", "--bonus", help="paper, bernstein or none."),
         click.option("delta", "--delta", type=float, help="Confidence level."),

@@ -82,7 +82,7 @@ class Explorer:
 
     def estimate(self) -> TransitionGraph:
         """Return the model estimated so far."""
-        return estimated_graph(self.counts, self.spaces)
+        return estimated_graph(self.counts, self.spaces, self.settings.prior)
 
     def residual(self) -> float:
         """Return how far the values planned with are from solved, relative to their span."""

@@ -6,7 +6,8 @@ with the true c where it is known. A run that left a pair unvisited has failed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
@@ -46,6 +47,17 @@ def utility(d: FloatArray, c: FloatArray, kappa: float) -> float | None:
     with np.errstate(over="ignore", invalid="ignore"):
         value = float(np.sum(c**kappa * d ** (1 - kappa)) / (1 - kappa))
     return value if np.isfinite(value) else None
+
+
+def history_arrays(history: Sequence[Measures]) -> dict[str, FloatArray]:
+    """Return measures over time as columns, NaN where there is none."""
+    rows = [asdict(measures) for measures in history]
+    return {
+        field.name: np.array(
+            [np.nan if row[field.name] is None else row[field.name] for row in rows], float
+        )
+        for field in fields(Measures)
+    }
 
 
 def mean_squared_error(truth: TransitionGraph, counts: Counts) -> float:

@@ -29,7 +29,8 @@ class ExploreSettings:
     of maxent; `tolerance` ends value iteration, relative to the span of the values; `most_backups`
     bounds prioritized sweeping per step; `discounts_last` is false for the paper's choice of
     action, which does not discount the value of the next state; `simulate` says what is explored:
-    the finite model, or the continuous system that it discretizes, seen through its bins.
+    the finite model, or the continuous system that it discretizes, seen through its bins; `prior`
+    is what a Dirichlet estimate adds to the count of each successor seen (0: the empirical one).
 
     Of the explorers that plan in episodes (kappa-lp, fw-modest): `backend` and `formulation` of
     their oracle, `oracle_seconds` the most it may take for one answer; `eta`, half of the least
@@ -54,6 +55,7 @@ class ExploreSettings:
     most_backups: int | None = None
     discounts_last: bool = True
     simulate: str = "model"
+    prior: float = 0.0
     backend: str = "pyomo-highs"
     formulation: str = "compact"
     oracle_seconds: float | None = None
@@ -72,6 +74,7 @@ class ExploreSettings:
         _require(0 < self.epsilon <= 1, "epsilon", self.epsilon, "above 0, up to 1")
         _require(self.beta >= 0, "beta", self.beta, "0 or more")
         _require(0 <= self.xi <= 1, "xi", self.xi, "between 0 and 1")
+        _require(self.prior >= 0 and math.isfinite(self.prior), "prior", self.prior, "0 or more")
         _require(0 < self.tolerance < 1, "tolerance", self.tolerance, "between 0 and 1")
         if self.most_backups is not None:
             _require(self.most_backups >= 1, "most_backups", self.most_backups, "1 or more")

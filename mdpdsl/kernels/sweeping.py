@@ -173,12 +173,13 @@ def _threshold(memory: Memory, plan: Plan, state: int) -> float:
 def _renew_unseen(memory: Memory, plan: Plan, mean: float) -> None:
     """Renew the q of unseen pairs for a mean of V that has moved.
 
-    Where most pairs are unseen, nearly all worth comes from them with kappa-Explorer's rewards, u
-    each; all values are then scaled to the u that solves u = r + gamma mean, where the mean scales
-    along: one pass instead of as many as it takes for the change to go round.
+    Where kappa-Explorer's values are larger than pairs seen once could make them, nearly all worth
+    comes from unseen pairs, u each; all values are then scaled to the u that solves u = r + gamma
+    mean, where the mean scales along: one pass instead of as many as it takes for the change to go
+    round.
     """
     S = len(memory.value)
-    if plan.kind == KAPPA and 2 * memory.integers[N_UNSEEN] > len(memory.q):
+    if plan.kind == KAPPA and mean > 2.0 * plan.epsilon**plan.kappa / (1.0 - plan.gamma):
         r = 1.0  # of an unseen pair: its weight is the reference
         u = r + plan.gamma * memory.reals[UNSEEN_MEAN]
         share = plan.gamma * mean / u

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +27,7 @@ from mdpdsl.estimate.counts import estimated_graph
 from mdpdsl.explore.executor import TrialResult, run_trials
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.metrics import history_arrays
-from mdpdsl.explore.optimum import Limits, exploration_limits
+from mdpdsl.explore.optimum import Limits, best_utility, exploration_limits
 from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
 from mdpdsl.explore.summary import Summary, summarize
 from mdpdsl.graph.npz import to_npz
@@ -140,6 +141,9 @@ def command(
     summary = summarize(chosen, results)
     limits = exploration_limits(loaded.graph)
     record = _record(configuration, chosen, results, summary, run) | _compared(summary, limits)
+    record["utility_optimum"] = (
+        best_utility(loaded.graph, chosen.kappa) if limits.reason is None else None
+    )
     _save(run, loaded.graph, results, record, chosen.prior)
     if as_json:
         print_json(record)
@@ -299,7 +303,18 @@ def _save(
         )
         write_arrays(folder / "metrics.npz", history_arrays(result.history))
         to_npz(estimated_graph(counts, graph, prior), folder / "estimate.npz")
+        if (folder / "episodes.json").exists():
+            _write_gaps(folder / "episodes.json", record["utility_optimum"])
     write_json(run.path / "summary.json", record)
+
+
+def _write_gaps(path: Path, optimum: float | None) -> None:
+    """Add U* and U* - U, the gap that the paper's theorem is about, to a record of episodes."""
+    episodes = json.loads(path.read_text("utf-8"))["episodes"]
+    for episode in episodes:
+        known = optimum is not None and episode["utility"] is not None
+        episode["gap"] = optimum - episode["utility"] if known else None
+    write_json(path, {"utility_optimum": optimum, "episodes": episodes})
 
 
 def _print(record: dict[str, Any], summary: Summary) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from mdpdsl.estimate.complexity import squared_l2_complexity
+from mdpdsl.explore.metrics import utility
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 #: Beyond these the two optima take more than a few seconds; `mdpdsl allocate` takes the time.
@@ -51,6 +52,16 @@ def exploration_limits(graph: TransitionGraph) -> Limits:
     except AllocationError as error:
         return Limits(None, None, str(error))
     return Limits(found.worst, found.average)
+
+
+def best_utility(graph: TransitionGraph, kappa: float) -> float | None:
+    """Return the largest U_kappa that any policy reaches in the long run; None if not finite."""
+    from mdpdsl.programs.allocation import optimal_allocation
+
+    c = squared_l2_complexity(graph)
+    d = optimal_allocation(graph, c, kappa).occupancy
+    needed = c > 0
+    return utility(d[needed], c[needed], kappa) if (d[needed] > 0).all() else None
 
 
 def _ratio(value: float | None, least: float | None) -> float | None:

@@ -17,16 +17,24 @@ if TYPE_CHECKING:
     from mdpdsl.compile.model import Model, load, loads, shipped_models
     from mdpdsl.diagnostics import Diagnostic, ModelError
     from mdpdsl.graph.transition_graph import TransitionGraph
+    from mdpdsl.policy import Policy, load_policy, save_policy
+    from mdpdsl.solve.discounted import solve_discounted
+    from mdpdsl.solve.reachability import solve_reachability
 
 __all__ = [
     "Diagnostic",
     "Model",
     "ModelError",
+    "Policy",
     "TransitionGraph",
     "__version__",
     "load",
+    "load_policy",
     "loads",
+    "save_policy",
     "shipped_models",
+    "solve_discounted",
+    "solve_reachability",
 ]
 
 #: Where each public name lives; imported when first used, so that `mdpdsl --help` is instant.
@@ -35,9 +43,14 @@ _HOMES = {
     "Model": "mdpdsl.compile.model",
     "ModelError": "mdpdsl.diagnostics",
     "TransitionGraph": "mdpdsl.graph.transition_graph",
+    "Policy": "mdpdsl.policy",
     "load": "mdpdsl.compile.model",
+    "load_policy": "mdpdsl.policy",
     "loads": "mdpdsl.compile.model",
+    "save_policy": "mdpdsl.policy",
     "shipped_models": "mdpdsl.compile.model",
+    "solve_discounted": "mdpdsl.solve.discounted",
+    "solve_reachability": "mdpdsl.solve.reachability",
 }
 
 

@@ -28,7 +28,8 @@ def test_the_readme_mistake_is_told_as_printed() -> None:
     assert str(caught.value).replace("<text>", "mine.mdp") == told
 
 
-def test_the_readme_python_runs() -> None:
+def test_the_readme_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # it writes a file
     names: dict[str, object] = {}
     for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
         exec(code, names)

@@ -129,7 +129,7 @@ def command(
         graph, curvature, distance, recurrent, component, method, backend, time_limit,
         is_quiet or as_json,
     )  # fmt: skip
-    _write(graph, found, out, policy_out)
+    _write(loaded, found, out, policy_out)
     if as_json:
         print_json(_record(loaded, found, distance, method, out, policy_out))
     else:
@@ -202,27 +202,26 @@ def _showing(is_quiet: bool) -> Iterator[Callable[[int, float], None] | None]:
         yield lambda steps, gap: status.update(f"allocating: step {steps}, gap {gap:.1e}")
 
 
-def _write(
-    graph: TransitionGraph, found: Allocation, out: Path | None, policy_out: Path | None
-) -> None:
+def _write(model: Model, found: Allocation, out: Path | None, policy_out: Path | None) -> None:
+    from mdpdsl.policy import Policy, save_policy
     from mdpdsl.programs.occupancy import stationary_policy
     from mdpdsl.report.pair_table import pair_csv
     from mdpdsl.results import write_arrays, write_text
 
-    for path, kind, name, figure in (
-        (out, "occupancy", "occupancy", found.occupancy),
-        (policy_out, "policy", "probability", stationary_policy(graph, found.occupancy)),
-    ):
-        if path is None:
-            continue
-        try:
-            if path.suffix == ".csv":
-                write_text(path, pair_csv(graph, {name: figure}))
-            else:
-                fields = {"kind": np.array(kind), "hash": np.array(graph.hash), name: figure}
-                write_arrays(path, fields)
-        except OSError as error:
-            raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
+    graph, d = model.graph, found.occupancy
+    path = out
+    try:
+        if out is not None and out.suffix == ".csv":
+            write_text(out, pair_csv(graph, {"occupancy": d}))
+        elif out is not None:
+            kind = {"kind": np.array("occupancy"), "hash": np.array(graph.hash)}
+            write_arrays(out, kind | {"occupancy": d})
+        path = policy_out
+        if policy_out is not None:
+            policy = Policy(model.name, graph.hash, stationary_policy(graph, d))
+            save_policy(policy, graph, policy_out)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
 
 
 def _extremes(found: Allocation) -> tuple[list[int], list[int]]:

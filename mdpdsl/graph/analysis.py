@@ -41,6 +41,14 @@ class Classes:
     is_closed: BoolArray  # [n_classes]  no branch leaves it, whatever the action
 
 
+@dataclass(frozen=True, eq=False)
+class EndComponents:
+    """Maximal end components: their pairs, and a number for each that its states share."""
+
+    is_inside: BoolArray  # [n_pairs]
+    component_of: IntArray  # [n_states]  a state outside of all has a number of its own
+
+
 def reachable_states(
     graph: TransitionGraph, start: BoolArray | AnyIntArray | None = None
 ) -> BoolArray:
@@ -107,17 +115,30 @@ def pairs_outside_end_components(graph: TransitionGraph) -> IntArray:
 
     One such pair makes the best allocation infinite: the share of visits it can be given is 0.
     """
-    return np.flatnonzero(end_components(graph) < 0)
+    return np.flatnonzero(~maximal_end_components(graph).is_inside)
 
 
 def end_components(graph: TransitionGraph) -> IntArray:
     """Return the maximal end component of every pair, -1 where it is in none, [n_pairs].
 
-    They are numbered in the order of their first state, and found by taking away, until nothing
-    changes, every pair that may leave its class among the pairs left.
+    They are numbered in the order of their first state.
+    """
+    found = maximal_end_components(graph)
+    component = np.full(graph.n_pairs, -1)
+    classes = found.component_of[graph.pair_state[found.is_inside]]
+    component[found.is_inside] = np.unique(classes, return_inverse=True)[1]
+    return component
+
+
+def maximal_end_components(
+    graph: TransitionGraph, is_allowed: BoolArray | None = None
+) -> EndComponents:
+    """Find the maximal end components among some pairs [n_pairs], by default among all.
+
+    Until nothing changes, every pair that may leave its class among the pairs left is taken away.
     """
     _require_dynamics(graph)
-    is_left = np.ones(graph.n_pairs, dtype=np.bool_)
+    is_left = np.ones(graph.n_pairs, dtype=np.bool_) if is_allowed is None else is_allowed.copy()
     n_successors = np.diff(graph.successor_start)
     branch_pair = np.repeat(np.arange(graph.n_pairs, dtype=np.int32), n_successors)
     branch_state = graph.pair_state[branch_pair]
@@ -130,15 +151,11 @@ def end_components(graph: TransitionGraph) -> IntArray:
         leaves = class_of[branch_state] != class_of[graph.successor]
         leaving = branch_pair[leaves & kept]
         if len(leaving) == 0:
-            break
+            return EndComponents(is_left, class_of)
         if arrivals is None:
             arrivals = _arrivals(graph, branch_pair)
         is_left[leaving] = False
         _drop_pairs_into_dead_ends(graph, is_left, *arrivals)
-    component = np.full(graph.n_pairs, -1)
-    classes = class_of[graph.pair_state[is_left]]
-    component[is_left] = np.unique(classes, return_inverse=True)[1]
-    return component
 
 
 def _require_dynamics(graph: TransitionGraph) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import mdpdsl as package
+from mdpdsl.policy import load_policy
 from tests.cli.run import mdpdsl, quick, written
 
 KEYS = {"kappa", "status", "objective", "gap", "worst", "average", "seconds"}
@@ -106,6 +107,7 @@ def test_shares_and_policy_are_written_as_arrays(tmp_path: Path) -> None:
     with np.load(policy) as file:
         assert (str(file["kind"]), str(file["hash"])) == ("policy", graph.hash)
         assert file["probability"][0::2] == pytest.approx(d[0::2] / (d[0::2] + d[1::2]))
+    assert load_policy(policy, graph).model == "riverswim"
 
 
 def test_a_model_without_chance_leaves_nothing_to_estimate() -> None:

@@ -1,0 +1,56 @@
+"""Searches against the arrows: which pairs may lead where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.graph.space import BoolArray, IntArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels.reaching import attract, confine
+from mdpdsl.kernels.rows import IndexArray, Rows
+from mdpdsl.kernels.solving import predecessors
+
+
+@dataclass(frozen=True, eq=False)
+class Arrivals:
+    """The pairs that may lead to each state, compressed."""
+
+    start: IndexArray  # [n_states + 1]
+    pair: IndexArray  # [n_branches]
+    pair_start: IndexArray  # [n_states + 1]
+    pair_state: IndexArray  # [n_pairs]
+
+    def attracted(
+        self, is_allowed: BoolArray, is_goal: BoolArray, choice: IntArray | None = None
+    ) -> BoolArray:
+        """Tell which states can reach the goal by allowed pairs; tell `choice` how."""
+        if choice is None:
+            choice = np.zeros(len(is_goal), dtype=np.int64)
+        found: BoolArray = attract(
+            self.start, self.pair, self.pair_state, is_allowed, is_goal, choice
+        )
+        return found
+
+    def confined(
+        self, is_left: BoolArray, is_gone: BoolArray, is_kept: BoolArray
+    ) -> tuple[BoolArray, BoolArray]:
+        """Return the pairs and the gone states when pairs towards gone states are taken away."""
+        is_left, is_gone = is_left.copy(), is_gone.copy()
+        confine(self.start, self.pair, self.pair_start, self.pair_state, is_left, is_gone, is_kept)
+        return is_left, is_gone
+
+
+def arrivals_of(graph: TransitionGraph) -> Arrivals:
+    """Return the pairs that may lead to each state of a graph."""
+    pair_start = graph.pair_start.astype(np.uint32)
+    rows = Rows(
+        pair_start,
+        graph.successor_start.astype(np.uint32),
+        graph.successor.astype(np.uint32),
+        graph.probability,
+        np.empty(graph.n_pairs),
+    )
+    start, pair = predecessors(rows)
+    return Arrivals(start, pair, pair_start, graph.pair_state.astype(np.uint32))

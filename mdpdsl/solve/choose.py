@@ -1,0 +1,26 @@
+"""Which method suits a model: the rule behind `--method auto`.
+
+Policy iteration is exact and takes milliseconds while a policy's equations can be eliminated.
+Beyond that, modified policy iteration by sweeps, which finds out itself which sweeps to do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdpdsl.kernels.rows import Rows
+
+#: Up to here policy iteration, where rows are short (at most so many successors) or few.
+SMALL_STATES = 1_500
+SPARSE_STATES = 3_000
+SHORT_ROW = 8.0
+
+
+def chosen_method(rows: Rows, method: str) -> str:
+    """Return the method to use: the one asked for, or the one that suits."""
+    if method != "auto":
+        return method
+    n_states = len(rows.pair_start) - 1
+    mean_row = float(np.diff(rows.row_start).mean()) if len(rows.constant) else 0.0
+    is_small = n_states <= SMALL_STATES or (n_states <= SPARSE_STATES and mean_row <= SHORT_ROW)
+    return "pi" if is_small else "mpi"

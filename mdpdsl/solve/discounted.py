@@ -1,0 +1,263 @@
+"""The largest (or least) discounted reward, with a certified bound."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels.rows import MOST_BRANCHES, Rows, first_best
+from mdpdsl.solve.bellman import Certificate, certify, rounding_unit
+from mdpdsl.solve.choose import chosen_method
+from mdpdsl.solve.outcome import (
+    METHODS,
+    Iterate,
+    SolveError,
+    SolveOutcome,
+    SolveStatus,
+    Watch,
+    keep_going,
+)
+from mdpdsl.solve.policy_iteration import ELIMINATED_STATES, policy_iteration
+
+#: The tolerance where none is given, times the largest reward if that exceeds 1.
+TOLERANCE = 1e-6
+DISCOUNT = 0.99
+#: Iterates that bring less than this progress are idle; so many of them, as near as this many
+#: times to what rounding allows, show that it allows no more.
+PROGRESS, MOST_IDLE, NEAR_ROUNDING = 0.9, 1000, 4.0
+#: How far off values may be, relative to the rewards, from which policy iteration starts.
+ROUGH = 1e-3
+
+
+def solve_discounted(
+    graph: TransitionGraph,
+    discount: float = DISCOUNT,
+    *,
+    is_minimised: bool = False,
+    method: str = "auto",
+    tolerance: float | None = None,
+    backend: str = "highs",
+    reward: FloatArray | None = None,
+    time_limit: float | None = None,
+    watch: Watch = keep_going,
+) -> SolveOutcome:
+    """Find the values and a policy of the largest expected sum of discount^t reward_t.
+
+    `reward` [n_pairs] is the graph's own by default. The method is one of auto, vi, mpi, pi and lp;
+    `backend` names the solver of the latter.
+    """
+    began = time.perf_counter()
+    earned = checked_reward(graph, reward)
+    check_options(method, tolerance)
+    if not 0 <= discount < 1:
+        raise SolveError(
+            f"the discount {discount:g} is not in [0, 1): sums of rewards without end need a "
+            "discount below 1, such as 0.99; for the chance to get somewhere, ask for a label's "
+            "reachability"
+        )
+    if tolerance is None:
+        tolerance = TOLERANCE * max(1.0, float(np.abs(earned).max()))
+    rows = discounted_rows(graph, -earned if is_minimised else earned, discount)
+    task = _Task(rows, discount, tolerance, watch, began, time_limit)
+    chosen = chosen_method(rows, method)
+    if chosen == "pi":
+        found = _by_policies(task, *_first_policy(task))
+    elif chosen == "lp":
+        found = _by_program(task, graph, -earned if is_minimised else earned, backend)
+    else:
+        found = _by_sweeps(task, has_policy_sweeps=chosen == "mpi")
+    certificate = found.certificate
+    values = 0.0 - certificate.values if is_minimised else certificate.values
+    return SolveOutcome(
+        status=found.status,
+        method=chosen,
+        variant=found.variant,
+        values=values,
+        choice=certificate.choice,
+        value=float(graph.initial @ values),
+        bound=certificate.bound,
+        residual=certificate.residual,
+        iterations=found.iterations,
+        seconds=time.perf_counter() - began,
+        message=found.message,
+    )
+
+
+def discounted_rows(graph: TransitionGraph, reward: FloatArray, discount: float) -> Rows:
+    """Return the rows of  r + gamma P V."""
+    return Rows(
+        graph.pair_start.astype(np.uint32),
+        graph.successor_start.astype(np.uint32),
+        graph.successor.view(np.uint32),
+        discount * graph.probability,
+        np.ascontiguousarray(reward, dtype=np.float64),
+    )
+
+
+def checked_reward(graph: TransitionGraph, reward: FloatArray | None) -> FloatArray:
+    """Return the rewards to solve for; raise SolveError where there are none."""
+    check_dynamics(graph)
+    if reward is None:
+        reward = graph.reward
+    if reward is None:
+        raise SolveError(
+            "the model has no rewards: add a line such as `reward when x == 3 : 1`, or ask for "
+            "the reachability of a label (--reach)"
+        )
+    if reward.shape != (graph.n_pairs,) or not np.isfinite(reward).all():
+        raise SolveError(f"give one finite reward for each of the {graph.n_pairs} pairs")
+    return reward
+
+
+def check_dynamics(graph: TransitionGraph) -> None:
+    """Raise SolveError where the model is spaces alone, or beyond what indices can count."""
+    if not graph.has_dynamics:
+        raise SolveError("the dynamics of this model are unknown; estimate them from a log first")
+    if graph.n_branches > MOST_BRANCHES:
+        raise SolveError(f"the model has {graph.n_branches:,} branches, over {MOST_BRANCHES:,}")
+
+
+def check_options(method: str, tolerance: float | None) -> None:
+    """Raise SolveError where an option cannot be."""
+    if method not in METHODS:
+        raise SolveError(f"no method is named `{method}`; there are {', '.join(METHODS)}")
+    if tolerance is not None and not (tolerance > 0 and math.isfinite(tolerance)):
+        raise SolveError(f"the tolerance {tolerance:g} is not a positive number")
+
+
+@dataclass(frozen=True)
+class _Task:
+    rows: Rows
+    discount: float
+    tolerance: float
+    watch: Watch
+    began: float
+    time_limit: float | None
+
+    def goes_on(self) -> bool:
+        """Ask the watch without news."""
+        return self.watch(0, math.inf)
+
+
+@dataclass(frozen=True)
+class _Found:
+    status: SolveStatus
+    certificate: Certificate
+    iterations: int
+    variant: str
+    message: str = ""
+
+
+def _by_sweeps(task: _Task, has_policy_sweeps: bool) -> _Found:
+    from mdpdsl.solve.sweeping import SweepRun
+
+    run = SweepRun(task.rows, task.discount, task.tolerance, has_policy_sweeps)
+    status, certificate, iterations = _settle(task, iter(run))
+    return _Found(status, certificate, iterations, run.variant)
+
+
+def _first_policy(task: _Task) -> tuple[IntArray, FloatArray, int]:
+    """Return a policy to start from, values near its own, and the iterations that took.
+
+    Improving a greedy policy step by step takes as many improvements as rewards are steps away. In
+    a large model each of them is dear, and some sweeps know better.
+    """
+    rows = task.rows
+    n_states = len(rows.pair_start) - 1
+    if n_states <= ELIMINATED_STATES:
+        return first_best(rows, rows.constant)[1], np.zeros(n_states), 0
+    from mdpdsl.solve.sweeping import SweepRun
+
+    rough = max(task.tolerance, ROUGH * float(np.abs(rows.constant).max()))
+    for iterate in SweepRun(rows, task.discount, rough, True):
+        if iterate.bound <= rough or not task.watch(iterate.iterations, iterate.bound):
+            break
+    certificate = certify(rows, task.discount, iterate.values)
+    return certificate.choice, certificate.values, iterate.iterations
+
+
+def _by_policies(
+    task: _Task, choice: IntArray, start: FloatArray | None = None, iterations_before: int = 0
+) -> _Found:
+    """Iterate policies to the end; sweeps take away what an inexact linear solution left."""
+    variant = "linear equations"
+    last = Iterate(np.zeros(len(choice)) if start is None else start, 0, math.inf)
+    is_stopped = False
+
+    def bound_of(values: FloatArray) -> float:
+        return certify(task.rows, task.discount, values).bound
+
+    for last in policy_iteration(task.rows, choice, bound_of, task.goes_on, start):
+        if not task.watch(iterations_before + last.iterations, last.bound):
+            is_stopped = True
+            break
+    iterations = iterations_before + last.iterations
+    certificate = certify(task.rows, task.discount, last.values)
+    status = _status(task, certificate)
+    if status is None and not is_stopped:
+        from mdpdsl.solve.sweeping import SweepRun
+
+        run = SweepRun(task.rows, task.discount, task.tolerance, True, last.values)
+        status, certificate, more = _settle(task, iter(run))
+        iterations += more
+        variant = f"{variant}, then {run.variant}"
+    return _Found(status or SolveStatus.STOPPED, certificate, iterations, variant)
+
+
+def _by_program(task: _Task, graph: TransitionGraph, reward: FloatArray, backend: str) -> _Found:
+    """Solve the program, then read its policy exactly: solvers know absolute tolerances only."""
+    from mdpdsl.programs.reward import reward_program
+    from mdpdsl.solve.backend import solve_program
+
+    program, decode = reward_program(graph, reward, task.discount)
+    solution = solve_program(program, backend, task.goes_on, task.time_limit)
+    variant = f"{backend}, then linear equations"
+    if solution is None or not solution.is_optimal:
+        nothing = certify(task.rows, task.discount, np.zeros(graph.n_states))
+        if solution is None or solution.status == "time limit":
+            return _Found(SolveStatus.STOPPED, nothing, 0, variant)
+        message = f"{backend} gave up: {solution.message or solution.status}"
+        return _Found(SolveStatus.FAILED, nothing, solution.iterations, variant, message)
+    optimum = decode(solution)
+    found = _by_policies(task, optimum.choice, optimum.values, solution.iterations)
+    return _Found(found.status, found.certificate, found.iterations, variant)
+
+
+def _settle(task: _Task, iterates: Iterator[Iterate]) -> tuple[SolveStatus, Certificate, int]:
+    """Follow iterates until one is certified to be within the tolerance, or the watch stops it.
+
+    Near what rounding allows, bounds may cease to fall; then the best is all there is.
+    """
+    noise = rounding_unit(task.rows) / (1 - task.discount)
+    best, n_idle = Iterate(np.zeros(0), 0, math.inf), 0
+    for iterate in iterates:
+        n_idle = 0 if iterate.bound < PROGRESS * best.bound else n_idle + 1
+        best = iterate if iterate.bound < best.bound else best
+        goes_on = task.watch(iterate.iterations, iterate.bound)
+        size = float(np.abs(task.rows.constant).max() + np.abs(iterate.values).max())
+        is_lost = n_idle > MOST_IDLE and best.bound <= NEAR_ROUNDING * noise * size
+        is_near = iterate.bound <= task.tolerance
+        if is_near or is_lost or not goes_on:
+            values = iterate.values if is_near else best.values
+            certificate = certify(task.rows, task.discount, values)
+            status = _status(task, certificate)
+            if status is None and is_lost:
+                status = SolveStatus.PRECISION
+            if status is not None or not goes_on:
+                return status or SolveStatus.STOPPED, certificate, iterate.iterations
+    raise AssertionError("sweeps go on for ever")
+
+
+def _status(task: _Task, certificate: Certificate) -> SolveStatus | None:
+    """Tell whether a certificate ends the task; None where more work would help."""
+    if certificate.bound <= task.tolerance:
+        return SolveStatus.OPTIMAL
+    if certificate.rounding > task.tolerance / 2 and certificate.bound <= 3 * certificate.rounding:
+        return SolveStatus.PRECISION
+    return None

@@ -1,0 +1,70 @@
+"""A policy that reaches a goal for sure, and soon.
+
+Any policy that may come closer to the goal from every state gets there with probability 1, as long
+as its pairs stay among such states; but where it counts on chances of 1e-15 no one would wait for
+it. So the policy is the one that makes E[delta^T] large, T the time of arrival. Where that, as far
+as it was iterated, never arrives, the next best way of the graph's search takes its place.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdpdsl.graph.space import BoolArray, IntArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels.rows import room_for_policy
+from mdpdsl.kernels.solving import (
+    evaluate_in_place,
+    fill_policy,
+    order_from,
+    reordered,
+    sweep_in_place,
+)
+from mdpdsl.solve.arrivals import Arrivals
+from mdpdsl.solve.partial import partial_rows
+
+#: How much a step costs, and when the values of arriving soon are good enough to choose by.
+DELTA = 0.999
+IMPROVEMENTS = 60
+POLICY_SWEEPS = 10
+SETTLED = 1e-7
+
+
+def head_for(
+    graph: TransitionGraph,
+    arrivals: Arrivals,
+    is_allowed: BoolArray,
+    is_goal: BoolArray,
+    choice: IntArray,
+) -> None:
+    """Tell `choice` how to reach the goal from all states from which allowed pairs lead there.
+
+    Allowed pairs must not leave those states, other than to the goal.
+    """
+    can_arrive = arrivals.attracted(is_allowed, is_goal) & ~is_goal
+    states = np.flatnonzero(can_arrive)
+    if len(states) == 0:
+        return
+    group_of = np.full(graph.n_states, -1, dtype=np.int64)
+    group_of[states] = np.arange(len(states))
+    pairs = np.flatnonzero(is_allowed & can_arrive[graph.pair_state])
+    counts = np.bincount(group_of[graph.pair_state[pairs]])
+    pair_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32)
+    rows = partial_rows(graph, is_goal, group_of, pairs, pair_start)
+    rows = rows._replace(weight=DELTA * rows.weight, constant=DELTA * rows.constant)
+    near = np.unique(group_of[graph.pair_state[pairs[rows.constant > 0]]])
+    order = order_from(rows, near.astype(np.uint32))
+    ordered, old_pair = reordered(rows, order)
+    values, chosen = np.zeros(len(states)), np.zeros(len(states), np.uint32)
+    single, filled = room_for_policy(ordered)
+    for _ in range(IMPROVEMENTS):
+        _, high = sweep_in_place(ordered, values, chosen)
+        if high <= SETTLED:
+            break
+        fill_policy(ordered, chosen, filled, single)
+        evaluate_in_place(single, values, POLICY_SWEEPS, SETTLED)
+    choice[states[order]] = pairs[old_pair[chosen]]
+    is_chosen = np.zeros(graph.n_pairs, dtype=np.bool_)
+    is_chosen[choice[states]] = True
+    arrives = arrivals.attracted(is_chosen, is_goal)
+    arrivals.attracted(is_allowed, arrives, choice)

@@ -263,4 +263,5 @@ def _print(
     elif not is_all and graph.n_states > PRINTED_STATES:
         click.echo(f"{graph.n_states:,} states; --top N or --all prints the policy")
         return
-    click.echo("\n" + aligned(policy_lines(graph, outcome.choice, outcome.values, states)))
+    lines = policy_lines(graph, outcome.choice, outcome.values, outcome.bound, states)
+    click.echo("\n" + aligned(lines))

@@ -17,15 +17,19 @@ VALUES_SUFFIXES = (".npz", ".csv", ".json")
 
 
 def policy_lines(
-    graph: TransitionGraph, choice: IntArray, values: FloatArray, states: IntArray
+    graph: TransitionGraph, choice: IntArray, values: FloatArray, bound: float, states: IntArray
 ) -> list[tuple[str, ...]]:
-    """Return a header and a line for each of some states: variables, action, value."""
+    """Return a header and a line for each of some states: variables, action, value.
+
+    A value that is zero as far as the bound of its error tells is written so.
+    """
     names = [variable.name for variable in graph.states.variables]
     lines: list[tuple[str, ...]] = [(*names, "action", "value")]
     for state in states.tolist():
         natives = graph.states.native(state).values()
         action = graph.actions.labels[int(graph.pair_action[choice[state]])]
-        lines.append((*map(_short, natives), action, f"{values[state]:.6g}"))
+        value = 0.0 if abs(values[state]) <= bound else values[state]
+        lines.append((*map(_short, natives), action, f"{value:.6g}"))
     return lines
 
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "compare": "Compare explorers over trials: the table of the paper.",
     "allocate": "Find the best possible allocation of visits.",
     "solve": "Find the best policy for rewards, or for reaching a label.",
+    "simulate": "Write a trajectory of a model as a log.",
     "show": "Say what a model is: sizes, classes, complexity; or draw it.",
     "models": "List the shipped models, or print one.",
     "export": "Write a model in another format.",

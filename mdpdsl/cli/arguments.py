@@ -52,3 +52,14 @@ def parsed_settings(settings: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"--set gives `{name.strip()}` twice")
         found[name.strip()] = value.strip()
     return found
+
+
+def whole_number(text: str) -> int:
+    """Read a whole number as people write it: 100000, 100_000, 1e5."""
+    try:
+        number = float(text.replace("_", ""))
+    except ValueError:
+        number = float("nan")
+    if not number.is_integer():
+        raise click.BadParameter(f"`{text}` is not a whole number")
+    return int(number)

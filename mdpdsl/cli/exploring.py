@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from mdpdsl.cli.arguments import whole_number
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.system import RawSystem
 from mdpdsl.explore.executor import Progress
@@ -54,7 +55,7 @@ def setting_options(function: F) -> F:
         click.option("bonus", "--bonus", help="paper, bernstein or none."),
         click.option("delta", "--delta", type=float, help="Confidence level."),
         click.option("gamma", "--gamma", type=float, help="Discount of planning."),
-        click.option("steps", "--steps", type=_whole, help="Steps of a trial."),
+        click.option("steps", "--steps", type=whole_number, help="Steps of a trial."),
     ):
         function = option(function)
     return function
@@ -125,14 +126,3 @@ def print_missing_optimum(limits: Limits) -> None:
     """Say on standard error why no optimum is told."""
     if limits.reason is not None:
         click.echo(f"note: no optimum to compare with: {limits.reason}", err=True)
-
-
-def _whole(text: str) -> int:
-    """Read a whole number as people write it: 100000, 100_000, 1e5."""
-    try:
-        number = float(text.replace("_", ""))
-    except ValueError:
-        number = float("nan")
-    if not number.is_integer():
-        raise click.BadParameter(f"`{text}` is not a whole number")
-    return int(number)

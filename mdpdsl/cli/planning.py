@@ -72,8 +72,8 @@ def oracle_warnings(graph: TransitionGraph, settings: ExploreSettings) -> list[s
 @contextmanager
 def telling_failures(explorer: str) -> Iterator[None]:
     """Make a failure of the oracle or of the system the command's: a message, exit status 1."""
-    from mdpdsl.explore.failures import SimulationError
     from mdpdsl.programs.direction import ProgramError
+    from mdpdsl.simulate.failures import SimulationError
 
     try:
         yield

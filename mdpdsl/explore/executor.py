@@ -16,10 +16,10 @@ import numpy as np
 
 from mdpdsl.compile.system import RawSystem
 from mdpdsl.estimate.counts import Counts
-from mdpdsl.explore.failures import SimulationError
 from mdpdsl.explore.metrics import Measures
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.simulate.failures import SimulationError
 
 #: Told, for each trial, the steps done; called about five times a second.
 Progress = Callable[[list[int]], None]

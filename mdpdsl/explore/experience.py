@@ -15,11 +15,11 @@ import numpy as np
 
 from mdpdsl.compile.system import KIND, NO_FAILURE, RawSystem
 from mdpdsl.explore.explorer import Explorer
-from mdpdsl.explore.failures import SimulationError, describe_failure
 from mdpdsl.graph.space import FloatArray, Value
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.loop import draw_successor, explore_steps, new_simulator
 from mdpdsl.kernels.memory import with_larger_pool
+from mdpdsl.simulate.failures import SimulationError, describe_failure
 
 
 class Experience(Protocol):

@@ -9,6 +9,7 @@ import numpy as np
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 from mdpdsl.kernels.compiled import entry, inner
+from mdpdsl.kernels.drawing import drawn_entry, running_sums
 from mdpdsl.kernels.memory import Memory, has_room
 from mdpdsl.kernels.planning import choose, learn
 from mdpdsl.kernels.rewards import Plan
@@ -24,10 +25,7 @@ class Simulator(NamedTuple):
 
 def new_simulator(graph: TransitionGraph) -> Simulator:
     """Prepare a graph for drawing."""
-    total = np.cumsum(graph.probability)
-    before = np.concatenate([[0.0], total])[graph.successor_start[:-1]]
-    cumulative = total - np.repeat(before, np.diff(graph.successor_start))
-    cumulative[graph.successor_start[1:] - 1] = 1.0
+    cumulative = running_sums(graph.successor_start, graph.probability)
     return Simulator(graph.successor_start, graph.successor, cumulative)
 
 
@@ -40,14 +38,7 @@ def draw_successor(simulator: Simulator, pair: int, generator: np.random.Generat
 @inner
 def _draw(simulator: Simulator, pair: int, generator: np.random.Generator) -> int:
     low, high = simulator.successor_start[pair], simulator.successor_start[pair + 1] - 1
-    u = generator.random()
-    while low < high:
-        middle = (low + high) // 2
-        if u < simulator.cumulative[middle]:
-            high = middle
-        else:
-            low = middle + 1
-    return simulator.successor[low]
+    return simulator.successor[drawn_entry(simulator.cumulative, low, high, generator)]
 
 
 @entry

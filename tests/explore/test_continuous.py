@@ -9,10 +9,10 @@ import mdpdsl
 from mdpdsl.explore.executor import run_trials, trial_seeds
 from mdpdsl.explore.experience import Experience, SimulatedGraph, SimulatedSystem
 from mdpdsl.explore.explorer import Explorer
-from mdpdsl.explore.failures import SimulationError
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.settings import ExploreSettings, SettingsError
 from mdpdsl.explore.trial import continue_trial, load_trial, new_trial
+from mdpdsl.simulate.failures import SimulationError
 
 
 def settings_for(simulate: str, algorithm: str = "kappa-dp") -> ExploreSettings:

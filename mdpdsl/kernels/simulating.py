@@ -1,0 +1,133 @@
+"""Trajectories of a transition graph under a policy, drawn row by row of a log.
+
+A row is a state with the pair taken there. An episode of n steps has n + 1 rows: the last has the
+state that was reached, and no pair. Each start, pair and successor takes one number of the
+generator, in the order of the rows, so how many rows a call fills makes no difference.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
+from mdpdsl.kernels.compiled import entry, inner
+from mdpdsl.kernels.drawing import drawn_entry, running_sums
+
+#: Where a trajectory is: its state (NO_STATE between episodes), the time in the episode, the number
+#: of the episode, and the steps done in all.
+STATE, TIME, EPISODE, STEPS = range(4)
+NO_STATE = -1
+#: The pair of the last row of an episode.
+NO_PAIR = -1
+
+
+class Choices(NamedTuple):
+    """A policy to draw pairs from."""
+
+    pair_start: IntArray  # [n_states + 1]
+    cumulative: FloatArray  # [n_pairs]  running sums within a state
+
+
+class Moves(NamedTuple):
+    """A transition graph to draw starts and successors from."""
+
+    successor_start: IntArray  # [n_pairs + 1]
+    successor: StateArray  # [n_branches]
+    cumulative: FloatArray  # [n_branches]  running sums within a pair
+    start: IntArray  # [n_starts]  states that may be the first
+    start_cumulative: FloatArray  # [n_starts]
+
+
+class Rows(NamedTuple):
+    """Rows of a log, to be filled."""
+
+    state: StateArray  # [n]
+    pair: IntArray  # [n]  NO_PAIR in the last row of an episode
+    episode: IntArray  # [n]  from 0
+    time: IntArray  # [n]  from 0 in each episode
+
+
+def new_choices(graph: TransitionGraph, probability: FloatArray) -> Choices:
+    """Prepare a policy, [n_pairs], for drawing; its sums may be rounded."""
+    sums = np.add.reduceat(probability, graph.pair_start[:-1])
+    shares = probability / np.repeat(sums, np.diff(graph.pair_start))
+    return Choices(graph.pair_start, running_sums(graph.pair_start, shares))
+
+
+def new_moves(graph: TransitionGraph) -> Moves:
+    """Prepare a graph for drawing."""
+    start = np.flatnonzero(graph.initial > 0)
+    return Moves(
+        graph.successor_start,
+        graph.successor,
+        running_sums(graph.successor_start, graph.probability),
+        start,
+        running_sums(np.array([0, len(start)]), graph.initial[start]),
+    )
+
+
+def new_rows(n_rows: int) -> Rows:
+    """Make room for so many rows."""
+    whole = [np.empty(n_rows, np.int64) for _ in range(3)]
+    return Rows(np.empty(n_rows, np.int32), *whole)
+
+
+def new_position() -> IntArray:
+    """Return where every trajectory begins."""
+    return np.array([NO_STATE, 0, 0, 0])
+
+
+@entry
+def fill_rows(
+    choices: Choices,
+    moves: Moves,
+    position: IntArray,
+    n_steps: int,
+    episode_length: int,
+    rows: Rows,
+    generator: np.random.Generator,
+) -> None:
+    """Fill all rows and move the position on; there must be as many left to write.
+
+    The trajectory has n_steps in all, in episodes of episode_length, the last perhaps shorter.
+    """
+    for row in range(len(rows.state)):
+        if position[STATE] == NO_STATE:
+            last = len(moves.start) - 1
+            position[STATE] = moves.start[drawn_entry(moves.start_cumulative, 0, last, generator)]
+        if begin_row(choices, position, n_steps, episode_length, rows, row, generator):
+            pair = rows.pair[row]
+            first, end = moves.successor_start[pair], moves.successor_start[pair + 1]
+            branch = drawn_entry(moves.cumulative, first, end - 1, generator)
+            position[STATE] = moves.successor[branch]
+
+
+@inner
+def begin_row(
+    choices: Choices,
+    position: IntArray,
+    n_steps: int,
+    episode_length: int,
+    rows: Rows,
+    row: int,
+    generator: np.random.Generator,
+) -> bool:
+    """Write a row and tell whether its pair is yet to be done; if not, the episode has ended."""
+    state, time = position[STATE], position[TIME]
+    rows.state[row] = state
+    rows.episode[row] = position[EPISODE]
+    rows.time[row] = time
+    if time == episode_length or position[STEPS] == n_steps:
+        rows.pair[row] = NO_PAIR
+        position[STATE] = NO_STATE
+        position[TIME] = 0
+        position[EPISODE] += 1
+        return False
+    first, end = choices.pair_start[state], choices.pair_start[state + 1]
+    rows.pair[row] = drawn_entry(choices.cumulative, first, end - 1, generator)
+    position[TIME] = time + 1
+    position[STEPS] += 1
+    return True

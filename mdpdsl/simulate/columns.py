@@ -1,0 +1,250 @@
+"""The columns of a log: their names, as the model will look for them, and their values.
+
+A row is a state with the action taken there and, in the last row of an episode, none: the file has
+its transitions in rows that follow one another. Where the model's `log` block names columns for
+next values, a row is a whole transition instead, and there is no row for an episode's end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.terms import Read
+from mdpdsl.graph.space import IntArray, Variable
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.simulate.trajectory import Chunk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EPISODE, TIME = "episode", "time"
+
+
+class LogError(ValueError):
+    """A log that cannot be written so; the message says what would be right."""
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """What the columns of a log are called."""
+
+    episode: str | None  # None where a variable has that name
+    time: str | None
+    variables: tuple[str, ...]  # in the order of declaration
+    actions: tuple[str, ...]
+    next_variables: tuple[str, ...] = ()  # none: a row is a state
+    note: str | None = None  # why the model's `log` block is not followed
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every name, in the order of the columns."""
+        first = (name for name in (self.episode, self.time) if name is not None)
+        return (*first, *self.variables, *self.actions, *self.next_variables)
+
+
+def column_names(model: CheckedModel, n_episodes: int) -> ColumnNames:
+    """Name the columns so that the model reads the log as it stands."""
+    if not model.log:
+        return _own_names(model, n_episodes, None)
+    computed = [column.key for column in model.log if not _is_plain(column.term)]
+    if computed:
+        them = ", ".join(f"`{key}`" for key in computed)
+        return _own_names(
+            model,
+            n_episodes,
+            f"the log block computes {them} from columns; the file has the variables under their "
+            "own names, as a model without a log block reads them",
+        )
+    given = {column.key: column.term.name for column in model.log if isinstance(column.term, Read)}
+    variables = [v.name for v in model.states.variables]
+    actions = [v.name for v in model.actions.variables]
+    following = [_next_name(given, name) for name in variables]
+    has_next = any(f"{name}'" in given or f"next_{name}" in given for name in variables)
+    taken = {*variables, *actions}
+    names = ColumnNames(
+        None if EPISODE in taken else given.get(EPISODE, EPISODE),
+        None if TIME in taken else given.get(TIME, TIME),
+        tuple(given.get(name, name) for name in variables),
+        tuple(given.get(name, name) for name in actions),
+        tuple(following) if has_next else (),
+    )
+    twice = [name for name, n in Counter(names.all).items() if n > 1]
+    if twice:
+        return _own_names(
+            model,
+            n_episodes,
+            f"with the log block, the column `{twice[0]}` would hold two different values; the "
+            "file has the variables under their own names",
+        )
+    _check_episodes(names, n_episodes)
+    return names
+
+
+class LogColumns:
+    """Turns rows of a trajectory into columns; the values of all states are looked up once.
+
+    With `is_raw`, real variables have the values of a continuous system, else a cell's centre. With
+    `spells_numbers`, numbers with a fraction that stand for cells are texts: forms of text then
+    spell each once.
+    """
+
+    def __init__(
+        self,
+        graph: TransitionGraph,
+        names: ColumnNames,
+        *,
+        is_raw: bool = False,
+        spells_numbers: bool = False,
+    ) -> None:
+        import pyarrow as pa
+
+        self.names = names
+        states, actions = graph.states.product, graph.actions.product
+        self._is_raw = [is_raw and v.kind == "real" for v in states.variables]
+        self._state_tables = [
+            _table(v, states.cells(graph.states.codes, i), spells_numbers and not self._is_raw[i])
+            for i, v in enumerate(states.variables)
+        ]
+        action = graph.pair_action.astype(np.int64)
+        self._action_tables = [
+            _table(v, actions.cells(action, i), spells_numbers)
+            for i, v in enumerate(actions.variables)
+        ]
+        fields = [(name, pa.int64()) for name in (names.episode, names.time) if name is not None]
+        state_types = [table.type for table in self._state_tables]
+        fields += zip(names.variables, state_types, strict=True)
+        fields += zip(names.actions, [t.type for t in self._action_tables], strict=True)
+        fields += zip(names.next_variables, state_types[: len(names.next_variables)], strict=True)
+        self.schema: pa.Schema = pa.schema(fields)
+        raw = [i for i, is_it in enumerate(self._is_raw) if is_it]
+        varying = [names.variables[i] for i in raw]
+        varying += [names.next_variables[i] for i in raw if names.next_variables]
+        spelled = [*zip(names.variables, self._state_tables, strict=True)]
+        spelled += zip(names.actions, self._action_tables, strict=True)
+        spelled += zip(names.next_variables, self._state_tables, strict=False)
+        #: Columns of numbers that are texts.
+        self.spelled = frozenset(name for name, table in spelled if table.is_spelled)
+        #: Columns with few different values.
+        self.repetitive = tuple(n for n in names.all if n != names.time and n not in varying)
+
+    def batch(self, chunk: Chunk) -> pa.RecordBatch:
+        """Return rows as columns."""
+        import pyarrow as pa
+
+        names, has_pair = self.names, chunk.has_pair
+        kept: Any = has_pair if names.next_variables else slice(None)
+        found = [pa.array(chunk.episode[kept])] if names.episode is not None else []
+        found += [pa.array(chunk.time[kept])] if names.time is not None else []
+        state = chunk.state[kept]
+        values = None if chunk.values is None else chunk.values[kept]
+        found += self._state_columns(state, values)
+        is_missing = ~has_pair[kept]
+        pair = np.maximum(chunk.pair[kept], 0)
+        mask = is_missing if is_missing.any() else None
+        found += [table.column(pair, mask) for table in self._action_tables]
+        if names.next_variables:
+            following = np.append(chunk.state[1:], np.int32(chunk.next_state))[kept]
+            next_values = None
+            if chunk.values is not None and chunk.next_values is not None:
+                next_values = np.vstack([chunk.values[1:], chunk.next_values])[kept]
+            found += self._state_columns(following, next_values)
+        return pa.RecordBatch.from_arrays(found, schema=self.schema)
+
+    def _state_columns(
+        self, state: npt.NDArray[np.integer[Any]], values: npt.NDArray[np.float64] | None
+    ) -> list[pa.Array]:
+        import pyarrow as pa
+
+        found = []
+        for position, table in enumerate(self._state_tables):
+            if values is not None and self._is_raw[position]:
+                found.append(pa.array(values[:, position]))
+            else:
+                found.append(table.column(state, None))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """The values of one variable by state or by pair."""
+
+    type: Any  # of Arrow
+    numbers: npt.NDArray[Any]  # [n]
+    wrap: Callable[[Any], Any]  # from an Arrow array of these numbers to the column
+    is_spelled: bool = False
+
+    def column(self, index: npt.NDArray[np.integer[Any]], mask: Any) -> Any:
+        import pyarrow as pa
+
+        return self.wrap(pa.array(self.numbers[index], mask=mask))
+
+
+def _table(variable: Variable, cells: IntArray, spells_numbers: bool) -> _Table:
+    import pyarrow as pa
+
+    if variable.kind == "bool":
+        return _Table(pa.bool_(), cells != 0, _unchanged)
+    if variable.kind == "int":
+        return _Table(pa.int64(), cells + variable.low, _unchanged)
+    if variable.kind == "enum":
+        return _text_table(variable.members, cells)
+    values = variable.values(np.arange(variable.size))
+    if variable.kind == "set" and np.all(values == np.floor(values)):
+        return _Table(pa.int64(), values.astype(np.int64)[cells], _unchanged)
+    if spells_numbers:
+        return _text_table([repr(value) for value in values.tolist()], cells, is_spelled=True)
+    return _Table(pa.float64(), values[cells], _unchanged)
+
+
+def _text_table(texts: Sequence[str], cells: IntArray, *, is_spelled: bool = False) -> _Table:
+    import pyarrow as pa
+
+    members = pa.array(texts, pa.string())
+    return _Table(
+        pa.dictionary(pa.int32(), pa.string()),
+        cells.astype(np.int32),
+        lambda numbers: pa.DictionaryArray.from_arrays(numbers, members),
+        is_spelled,
+    )
+
+
+def _unchanged(numbers: Any) -> Any:
+    return numbers
+
+
+def _is_plain(term: object) -> bool:
+    return isinstance(term, Read) and term.kind == "column"
+
+
+def _next_name(given: dict[str, str], name: str) -> str:
+    return given.get(f"{name}'", given.get(f"next_{name}", f"next_{name}"))
+
+
+def _own_names(model: CheckedModel, n_episodes: int, note: str | None) -> ColumnNames:
+    variables = tuple(v.name for v in model.states.variables)
+    actions = tuple(v.name for v in model.actions.variables)
+    taken: Sequence[str] = (*variables, *actions)
+    names = ColumnNames(
+        None if EPISODE in taken else EPISODE,
+        None if TIME in taken else TIME,
+        variables,
+        actions,
+        note=note,
+    )
+    _check_episodes(names, n_episodes)
+    return names
+
+
+def _check_episodes(names: ColumnNames, n_episodes: int) -> None:
+    if names.episode is None and n_episodes > 1:
+        raise LogError(
+            "a variable of the model is named `episode`, so the episodes of a log could not be "
+            "told apart; rename it, or leave out --episode-length"
+        )

@@ -1,0 +1,163 @@
+"""Trajectories of a model under a policy, drawn in chunks of rows by compiled loops.
+
+    schedule = Schedule(n_steps=1_000_000, episode_length=200)
+    for chunk in draw_trajectory(graph, schedule, np.random.default_rng(0)):
+        chunk.state, chunk.pair
+
+A row is a state with the pair taken there; the last row of an episode has the state that was
+reached, and no pair. How large the chunks are makes no difference to the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.compile.system import RawSystem
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
+from mdpdsl.kernels.simulating import (
+    NO_PAIR,
+    STATE,
+    STEPS,
+    Rows,
+    fill_rows,
+    new_choices,
+    new_moves,
+    new_position,
+    new_rows,
+)
+from mdpdsl.simulate.failures import SimulationError, describe_failure
+
+#: Rows drawn at a time: much work for one call, and little memory.
+CHUNK_ROWS = 1 << 20
+
+Fill = Callable[[Rows, IntArray], FloatArray | None]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long a trajectory is: steps in all, and in each episode (None: one episode)."""
+
+    n_steps: int
+    episode_length: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse lengths that cannot be."""
+        if self.n_steps < 1 or (self.episode_length is not None and self.episode_length < 1):
+            raise ValueError("a trajectory and its episodes have one step or more")
+
+    @property
+    def longest(self) -> int:
+        """The most steps that an episode has."""
+        return min(self.n_steps, self.episode_length or self.n_steps)
+
+    @property
+    def n_episodes(self) -> int:
+        """How many episodes there are; the last may be shorter."""
+        return -(-self.n_steps // self.longest)
+
+    @property
+    def n_rows(self) -> int:
+        """One for every step, and one for the end of every episode."""
+        return self.n_steps + self.n_episodes
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some rows of a trajectory, one behind the other."""
+
+    state: StateArray  # [n]
+    pair: IntArray  # [n]  -1 in the last row of an episode
+    episode: IntArray  # [n]  from 0
+    time: IntArray  # [n]  from 0 in each episode
+    values: FloatArray | None  # [n, V]  of a continuous system, as its registers have them
+    next_state: int  # of the row behind the last one; -1 where that ends an episode
+    next_values: FloatArray | None  # [V]
+    steps_done: int  # from the first row of the trajectory on
+
+    @property
+    def has_pair(self) -> BoolArray:
+        """Which rows are no end of an episode, [n]."""
+        return np.not_equal(self.pair, NO_PAIR)
+
+
+def uniform_policy(graph: TransitionGraph) -> FloatArray:
+    """Return the policy that takes every available action alike, [n_pairs]."""
+    n_available = np.diff(graph.pair_start)
+    return 1.0 / np.repeat(n_available, n_available)
+
+
+def draw_trajectory(
+    graph: TransitionGraph,
+    schedule: Schedule,
+    generator: np.random.Generator,
+    *,
+    policy: FloatArray | None = None,
+    system: RawSystem | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> Iterator[Chunk]:
+    """Draw a trajectory, from `init` on in each episode; raise SimulationError where it ends early.
+
+    The policy, [n_pairs], is the uniform one unless given. With a system, the trajectory is that of
+    the continuous system behind the graph, whose cell the policy sees.
+    """
+    if not graph.has_dynamics:
+        raise ValueError("a graph without dynamics has no trajectories")
+    probability = uniform_policy(graph) if policy is None else policy
+    position = new_position()
+    if system is None:
+        fill, present = _graph_fill(graph, schedule, generator, probability), None
+    else:
+        fill, present = _system_fill(graph, schedule, generator, probability, system)
+    n_left = schedule.n_rows
+    while n_left > 0:
+        rows = new_rows(min(n_left, chunk_rows))
+        values = fill(rows, position)
+        n_left -= len(rows.state)
+        next_values = None if present is None else present.copy()
+        yield Chunk(*rows, values, int(position[STATE]), next_values, int(position[STEPS]))
+
+
+def _graph_fill(
+    graph: TransitionGraph,
+    schedule: Schedule,
+    generator: np.random.Generator,
+    probability: FloatArray,
+) -> Fill:
+    choices, moves = new_choices(graph, probability), new_moves(graph)
+
+    def fill(rows: Rows, position: IntArray) -> None:
+        lengths = schedule.n_steps, schedule.longest
+        fill_rows(choices, moves, position, *lengths, rows, generator)
+
+    return fill
+
+
+def _system_fill(
+    graph: TransitionGraph,
+    schedule: Schedule,
+    generator: np.random.Generator,
+    probability: FloatArray,
+    system: RawSystem,
+) -> tuple[Fill, FloatArray]:
+    """Return what fills rows, and the array [V] of the system's present values."""
+    from mdpdsl.kernels.system import new_system_simulator
+    from mdpdsl.kernels.system_simulating import fill_system_rows
+
+    choices, simulator = new_choices(graph, probability), new_system_simulator(system, graph)
+    n_variables = len(system.variables)
+
+    def fill(rows: Rows, position: IntArray) -> FloatArray:
+        values = np.empty((len(rows.state), n_variables))
+        lengths = schedule.n_steps, schedule.longest
+        if not fill_system_rows(
+            choices, simulator, graph.pair_action, position, *lengths, rows, values, generator
+        ):
+            what = describe_failure(system, graph, simulator)
+            raise SimulationError(f"step {max(int(position[STEPS]), 1):,}: {what}")
+        return values
+
+    return fill, simulator.registers[:n_variables]

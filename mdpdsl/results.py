@@ -34,12 +34,13 @@ class RunConfiguration:
     trials: int
     versions: Mapping[str, str]
     format: int = FORMAT
+    command: str = "explore"
 
 
-def current_versions() -> dict[str, str]:
-    """Return the versions of what computes a run."""
+def current_versions(*more: str) -> dict[str, str]:
+    """Return the versions of what computes a run, and of more packages."""
     found = {}
-    for name in ("mdpdsl", "numpy", "numba", "scipy"):
+    for name in ("mdpdsl", "numpy", "numba", "scipy", *more):
         try:
             found[name] = version(name)
         except PackageNotFoundError:  # not every command needs all of them
@@ -48,7 +49,10 @@ def current_versions() -> dict[str, str]:
 
 
 class RunDirectory:
-    """A folder with `run.json`, `model.mdp`, a folder per trial, and `summary.json` in the end."""
+    """A folder with `run.json`, `model.mdp`, a folder per trial, and `summary.json` in the end.
+
+    A run of `estimate` has no trials: its arrays lie in the folder itself.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

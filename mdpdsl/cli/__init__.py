@@ -18,6 +18,7 @@ COMMANDS = {
     "allocate": "Find the best possible allocation of visits.",
     "solve": "Find the best policy for rewards, or for reaching a label.",
     "simulate": "Write a trajectory of a model as a log.",
+    "estimate": "Estimate a model from logs, with confidence sets.",
     "show": "Say what a model is: sizes, classes, complexity; or draw it.",
     "models": "List the shipped models, or print one.",
     "export": "Write a model in another format.",

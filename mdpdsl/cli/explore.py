@@ -223,6 +223,8 @@ def _resumed(
     as_json: bool,
 ) -> tuple[RunDirectory, RunConfiguration, Model]:
     run, configuration = RunDirectory.open(path)
+    if configuration.command != "explore":
+        raise RunError(f"{path} is a run of `{configuration.command}`, which cannot be resumed")
     given = [name for name, value in flags.items() if value is not None]
     if model is not None or given or trials is not None or seed is not None:
         raise RunError("a resumed run keeps its model and settings; give --resume alone")

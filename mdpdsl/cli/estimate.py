@@ -1,0 +1,308 @@
+"""`mdpdsl estimate`: a model's counts, probabilities and confidence sets from logs."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
+from mdpdsl.cli.output import built_model, fail, print_json
+from mdpdsl.compile.model import Model
+from mdpdsl.diagnostics import Diagnostic, ModelError
+from mdpdsl.results import RunConfiguration, RunDirectory, RunError, current_versions, write_json
+
+if TYPE_CHECKING:
+    from mdpdsl.estimate.logs import LogCounts
+
+#: Pairs never seen that are printed, and that the JSON lists.
+PRINTED_UNSEEN, LISTED_UNSEEN = 20, 1000
+DELTA = 0.1
+
+
+@click.command("estimate")
+@click.argument("model", metavar="MODEL")
+@click.argument("logs", metavar="LOG...", nargs=-1, required=True)
+@click.option(
+    "delta",
+    "--delta",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Risk of the confidence sets.  [default: the model's, or 0.1]",
+)
+@click.option(
+    "radius",
+    "--radius",
+    type=click.Choice(("paper", "weissman")),
+    default="paper",
+    show_default=True,
+    help="l1 radii: the paper's, or Weissman's, which hold for every row.",
+)
+@click.option(
+    "prior",
+    "--prior",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    help="Added to the count of every successor seen.",
+)
+@click.option(
+    "time_step",
+    "--time-step",
+    type=click.FloatRange(0, min_open=True),
+    help="Time between rows that follow each other.  [default: the usual one]",
+)
+@click.option(
+    "is_separate",
+    "--separate-files",
+    is_flag=True,
+    help="Episodes of one name in two files are two episodes.",
+)
+@click.option(
+    "out",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the run.  [default: runs/MODEL-estimate-TIME]",
+)
+@model_options
+@click.option("is_quiet", "--quiet", is_flag=True, help="Show no progress.")
+@json_option
+def command(
+    model: str,
+    logs: tuple[str, ...],
+    delta: float | None,
+    radius: str,
+    prior: float,
+    time_step: float | None,
+    is_separate: bool,
+    out: Path | None,
+    settings: tuple[str, ...],
+    all_states: bool,
+    max_states: int | None,
+    is_quiet: bool,
+    as_json: bool,
+) -> None:
+    """Estimate a model from logs: Parquet, CSV, JSON lines or Arrow files, folders or globs.
+
+    The model's `log` block says which columns are what. Consecutive rows of an episode make a
+    transition; what cannot be counted is told by reason, with examples.
+    """
+    if not math.isfinite(prior) or (time_step is not None and not math.isfinite(time_step)):
+        raise click.UsageError("--prior and --time-step take finite numbers")
+    _check_out(out)
+    from mdpdsl.estimate.logs import LogError, count_logs
+
+    try:
+        loaded = _loaded(model, parsed_settings(settings), max_states, is_quiet or as_json)
+        with _showing(is_quiet or as_json) as progress:
+            read = count_logs(
+                loaded.checked,
+                loaded.graph,
+                logs,
+                are_files_separate=is_separate,
+                time_step=time_step,
+                progress=progress,
+            )
+    except ModelError as error:
+        fail(error, as_json)
+    except LogError as error:
+        fail(
+            ModelError([Diagnostic("E603", p.message, help=p.help) for p in error.problems]),
+            as_json,
+        )
+    chosen = {
+        "delta": delta if delta is not None else float(loaded.checked.explore.get("delta", DELTA)),
+        "radius": radius,
+        "prior": prior,
+        "time_step": read.time_step,
+        "separate_files": is_separate,
+    }
+    record = _saved(loaded, read, chosen, out, max_states)
+    if as_json:
+        print_json(record)
+    else:
+        _print(loaded, read, record)
+    sys.exit(0 if record["transitions"] else 1)
+
+
+def _check_out(out: Path | None) -> None:
+    """Refuse a folder that holds something before any log is read."""
+    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise click.UsageError(f"{out} exists already; choose another --out")
+
+
+def _loaded(path: str, overrides: dict[str, str], max_states: int | None, is_quiet: bool) -> Model:
+    """Build a model over all its states; where some of them cannot be, over those it reaches."""
+    try:
+        return built_model(
+            path, overrides, all_states=True, max_states=max_states, is_quiet=is_quiet
+        )
+    except ModelError:
+        return built_model(
+            path, overrides, all_states=False, max_states=max_states, is_quiet=is_quiet
+        )
+
+
+def _saved(
+    model: Model, read: LogCounts, chosen: dict[str, Any], out: Path | None, max_states: int | None
+) -> dict[str, Any]:
+    """Write the run directory and return what the command says."""
+    from mdpdsl.estimate.confidence_sets import confidence_sets, save_estimate
+
+    graph = model.graph
+    configuration = RunConfiguration(
+        model=model.name,
+        hash=graph.hash,
+        parameters=dict(model.parameters),
+        options={
+            "all_states": graph.n_states == graph.states.product.size,
+            "max_states": max_states,
+        },
+        settings={**chosen, "files": [asdict(file) for file in read.files]},
+        seed=0,
+        trials=0,
+        versions=current_versions("duckdb", "pyarrow"),
+        command="estimate",
+    )
+    sets = confidence_sets(read.counts, graph.n_states, chosen["delta"], chosen["radius"])
+    try:
+        run = RunDirectory.create(out or _new_folder(model.name), configuration, model.source.text)
+        missing = save_estimate(run.path, read.counts, sets, graph, chosen["prior"], read.rejected)
+        record = _record(model, read, chosen, configuration, float(sets.radius.max()))
+        record |= {"estimate_missing": missing, "run": str(run.path)}
+        write_json(run.path / "summary.json", record)
+    except RunError as error:
+        raise click.UsageError(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"cannot write the run: {error.strerror}") from None
+    return record
+
+
+def _record(
+    model: Model,
+    read: LogCounts,
+    chosen: dict[str, Any],
+    configuration: RunConfiguration,
+    worst_radius: float,
+) -> dict[str, Any]:
+    import numpy as np
+
+    graph = model.graph
+    unseen = np.flatnonzero(read.counts.visits == 0)
+    examples = {
+        reason: [asdict(example) for example in kept]
+        for reason, kept in read.rejected.examples.items()
+    }
+    return {
+        "model": model.name,
+        "hash": graph.hash,
+        "parameters": dict(model.parameters),
+        "states": graph.n_states,
+        "pairs": graph.n_pairs,
+        "transitions": read.counts.n_transitions,
+        "rows": read.rows,
+        "files": [asdict(file) for file in read.files],
+        "problems": [asdict(problem) for problem in read.problems],
+        "rejected": read.rejected.counts,
+        "examples": examples,
+        "clipped": read.clipped,
+        "in_order": read.was_sorted,
+        "pairs_seen": graph.n_pairs - len(unseen),
+        "pairs_unseen": len(unseen),
+        "unseen": [
+            {
+                "state": graph.states.native(int(graph.pair_state[pair])),
+                "action": graph.actions.labels[graph.pair_action[pair]],
+            }
+            for pair in unseen[:LISTED_UNSEEN].tolist()
+        ],
+        "worst_radius": worst_radius,
+        **chosen,
+        "seconds": read.seconds,
+        "rows_per_second": read.rows / read.seconds,
+        "versions": dict(configuration.versions),
+    }
+
+
+def _new_folder(name: str) -> Path:
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    folder = Path("runs") / f"{name}-estimate-{stamp}"
+    number = 1
+    while folder.exists():
+        number += 1
+        folder = folder.with_name(f"{name}-estimate-{stamp}-{number}")
+    return folder
+
+
+@contextmanager
+def _showing(is_quiet: bool) -> Iterator[Callable[[int], None] | None]:
+    """Count rows on a terminal."""
+    if is_quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading")
+        yield lambda rows: bar.update(task, description=f"{rows:,} rows")
+
+
+def _print(model: Model, read: LogCounts, record: dict[str, Any]) -> None:
+    import numpy as np
+    from rich.console import Console
+    from rich.table import Table
+
+    from mdpdsl.graph.describe import pair_text
+
+    for problem in read.problems:
+        hint = f" ({problem.help})" if problem.help else ""
+        click.echo(f"warning: {problem.message}{hint}", err=True)
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    order = "" if read.was_sorted else ", sorted by episode and time"
+    table.add_row("rows", f"{read.rows:,} in {len(read.files)} file(s){order}")
+    table.add_row("transitions", f"{record['transitions']:,}")
+    step = "none: rows are in order of time" if read.time_step is None else f"{read.time_step:g}"
+    table.add_row("time step", step)
+    table.add_row("rejected", f"{read.rejected.total:,}")
+    table.add_row("pairs seen", f"{record['pairs_seen']:,} of {record['pairs']:,}")
+    kind = f"l1, {record['radius']}, delta = {record['delta']:g}"
+    table.add_row("worst radius", f"{record['worst_radius']:.4g} ({kind})")
+    table.add_row("speed", f"{record['rows_per_second']:,.0f} rows/s")
+    table.add_row("run", record["run"])
+    console = Console(highlight=False, markup=False)
+    console.print(f"{record['model']} ({record['hash']})")
+    console.print(table)
+    for reason, number in read.rejected.counts.items():
+        click.echo(f"\nrejected, {reason}: {number:,}")
+        for example in read.rejected.examples[reason]:
+            click.echo(f"  {example.file}, row {example.row}: {example.found}")
+        if reason in _HINTS:
+            click.echo(f"  = {_HINTS[reason]}")
+    for name, number in read.clipped.items():
+        click.echo(f"\n{number:,} values of {name} lie beyond its ends and count as its end cells")
+    unseen = np.flatnonzero(read.counts.visits == 0)
+    if len(unseen):
+        click.echo(f"\nnever seen: {len(unseen):,} pairs")
+        for pair in unseen[:PRINTED_UNSEEN].tolist():
+            click.echo(f"  {pair_text(model.graph, pair)}")
+        if len(unseen) > PRINTED_UNSEEN:
+            click.echo(f"  and {len(unseen) - PRINTED_UNSEEN:,} more")
+    if record["estimate_missing"]:
+        click.echo(f"note: no estimate.npz: {record['estimate_missing']}", err=True)
+
+
+#: What may be behind a reason.
+_HINTS = {
+    "duplicate time": "if every file numbers its episodes anew, use --separate-files; if the log "
+    "holds several episodes, name their column in the log block",
+    "gap in time": "nothing is counted across a gap; --time-step says what is none",
+}

@@ -1,0 +1,158 @@
+"""Columns of a log as numbers, names or keys, with the rows in which there is none."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+
+#: Texts that stand for a value that is not there.
+MISSING_TEXTS = frozenset({"", "nan", "na", "n/a", "null", "none", "<na>"})
+#: Keys of episodes that are texts lie above this, whole numbers below.
+_TEXT_KEYS = 1 << 62
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+class ColumnTypeError(Exception):
+    """A column whose type holds neither numbers nor texts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A column as numbers."""
+
+    values: FloatArray  # [n]  NaN where there is none
+    is_text: BoolArray  # [n]  where a text stands that is no number
+
+
+def numbers_of(column: Any) -> Numbers:
+    """Read a column as numbers; truth values are 0 and 1, times are seconds."""
+    import pyarrow as pa
+
+    column = _decoded(column)
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _numbers_of_texts(column)
+    if pa.types.is_null(kind):
+        return Numbers(np.full(len(column), np.nan), np.zeros(len(column), np.bool_))
+    scale = 1.0
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time(kind):
+        scale = _SECONDS[kind.unit]
+        column = column.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
+    elif pa.types.is_date(kind):
+        scale = 86400.0
+        column = column.cast(pa.date32()).cast(pa.int32())
+    elif not _is_number(kind):
+        raise ColumnTypeError(str(kind))
+    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    values = values if scale == 1.0 else values * scale
+    return Numbers(values, np.zeros(len(values), np.bool_))
+
+
+def texts_of(column: Any) -> list[str] | None:
+    """Return the different texts of a column of texts; None where it holds something else."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return [text for text in _decoded(column).unique().to_pylist() if text is not None]
+    return None
+
+
+def lookup(column: Any, index: dict[str, float]) -> FloatArray:
+    """Replace each text of a column by its number; NaN where it has none."""
+    import pyarrow as pa
+
+    encoded = _decoded(column).dictionary_encode()
+    known = [index.get(t.strip(), math.nan) for t in encoded.dictionary.to_pylist()]
+    table = np.array([*known, math.nan])
+    place = encoded.indices.cast(pa.int64()).fill_null(len(known)).to_numpy(zero_copy_only=False)
+    return np.asarray(table[place])
+
+
+def keys_of(column: Any) -> tuple[IntArray, BoolArray]:
+    """Return a whole number for each different value, the same in every file, and what is missing.
+
+    A whole number is its own key, also where it is written as a text or with a point.
+    """
+    import pyarrow as pa
+
+    column = _decoded(column)
+    if pa.types.is_integer(column.type) and column.null_count == 0:
+        keys = column.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False)
+        return keys, np.zeros(len(keys), np.bool_)
+    numbers = numbers_of(column)
+    is_whole = np.abs(numbers.values) < 2**53
+    is_whole &= numbers.values == np.floor(np.where(is_whole, numbers.values, 0.5))
+    keys = np.where(is_whole, numbers.values, 0).astype(np.int64)
+    is_missing = np.isnan(numbers.values) & ~numbers.is_text
+    others = np.flatnonzero(~is_whole & ~is_missing)
+    if len(others):
+        encoded = column.take(pa.array(others)).dictionary_encode()
+        table = np.array([_text_key(str(v)) for v in encoded.dictionary.to_pylist()], np.int64)
+        keys[others] = table[encoded.indices.to_numpy(zero_copy_only=False)]
+    return keys, is_missing
+
+
+def text_at(column: Any, place: int) -> str:
+    """Say what stands in one row of a column, briefly."""
+    value = column[place].as_py()
+    if value is None or value == "":
+        return "nothing"
+    return repr(value)[:60] if isinstance(value, str) else str(value)[:60]
+
+
+def _numbers_of_texts(column: Any) -> Numbers:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    try:
+        values = compute.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
+        return Numbers(values, np.zeros(len(values), np.bool_))
+    except pa.ArrowInvalid:  # some row is no number: look at each different text
+        pass
+    encoded = column.dictionary_encode()
+    pairs = [_number_of_text(text) for text in encoded.dictionary.to_pylist()]
+    values = np.array([*(value for value, _ in pairs), math.nan])
+    is_text = np.array([*(flag for _, flag in pairs), False])
+    place = encoded.indices.cast(pa.int64()).fill_null(len(pairs)).to_numpy(zero_copy_only=False)
+    return Numbers(values[place], is_text[place])
+
+
+def _number_of_text(text: str) -> tuple[float, bool]:
+    word = text.strip().lower()
+    if word in MISSING_TEXTS:
+        return math.nan, False
+    if word in ("true", "false"):
+        return float(word == "true"), False
+    try:
+        return float(word if "_" not in word else "?"), False
+    except ValueError:
+        return math.nan, True
+
+
+def _text_key(text: str) -> int:
+    digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
+    return _TEXT_KEYS | (int.from_bytes(digest) >> 2)
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def _decoded(column: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column

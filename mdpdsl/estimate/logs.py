@@ -16,7 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.estimate.ahead import ahead
 from mdpdsl.estimate.columns import ColumnPlan, column_plan
+from mdpdsl.estimate.conversion import Converter
 from mdpdsl.estimate.counts import Counts
 from mdpdsl.estimate.readers import (
     BATCH_ROWS,
@@ -27,7 +29,7 @@ from mdpdsl.estimate.readers import (
     open_log,
     read_log,
 )
-from mdpdsl.estimate.records import Converter, Records
+from mdpdsl.estimate.records import Records
 from mdpdsl.estimate.rejections import Rejections
 from mdpdsl.estimate.sequences import (
     OrderWatch,
@@ -214,7 +216,7 @@ class _Attempt:
                 self.clipped,
             )
             try:
-                for raw in read_log(log, plan.columns, self.batch_rows):
+                for raw in ahead(read_log(log, plan.columns, self.batch_rows)):
                     if plan.next_states is None:
                         yield converter.records(raw)
                     else:

@@ -11,7 +11,7 @@ from mdpdsl.estimate import rejections as reasons
 from mdpdsl.estimate.counts import Counts, counts_from
 from mdpdsl.estimate.records import NO_ACTION, NO_PAIR, Records, joined
 from mdpdsl.estimate.rejections import Rejections
-from mdpdsl.graph.space import BoolArray, IntArray
+from mdpdsl.graph.space import IntArray
 from mdpdsl.graph.transition_graph import StateArray
 from mdpdsl.kernels import counting
 
@@ -76,41 +76,51 @@ class OrderWatch:
 
     def __init__(self) -> None:
         self._last: tuple[int, int, float] | None = None
-        self._seen: set[tuple[int, int]] | None = set()
-        self._is_ascending = True
+        # Of all episodes so far: in arrays while they ascend, as then none comes twice.
+        self._keys: list[tuple[StateArray, IntArray]] = []
+        self._seen: set[tuple[int, int]] | None = None
 
     def check(self, records: Records) -> None:
         """Look at the next rows; raise OutOfOrderError where they do not follow."""
         if len(records) == 0:
             return
-        starts = np.zeros(len(records), np.bool_)
-        is_fine = counting.is_in_order(records.source, records.episode, records.time, starts)
+        starts = np.empty(len(records), np.int64)
+        n = counting.starts_in_order(records.source, records.episode, records.time, starts)
         first = (int(records.source[0]), int(records.episode[0]), float(records.time[0]))
-        starts[0] = self._last is None or self._last[:2] != first[:2]
-        if self._last is not None and not starts[0] and first[2] < self._last[2]:
-            is_fine = False
-        if not is_fine:
+        is_new = self._last is None or self._last[:2] != first[:2]
+        if n < 0 or (not is_new and self._last is not None and first[2] < self._last[2]):
             raise OutOfOrderError
-        self._enter(records, starts)
+        places = np.concatenate([[0], starts[:n]]) if is_new else starts[:n]
+        self._enter(records.source[places], records.episode[places])
         self._last = (int(records.source[-1]), int(records.episode[-1]), float(records.time[-1]))
 
-    def _enter(self, records: Records, starts: BoolArray) -> None:
-        previous = None if self._last is None else self._last[:2]
-        for place in np.flatnonzero(starts).tolist():
-            key = (int(records.source[place]), int(records.episode[place]))
-            self._is_ascending &= previous is None or key > previous
-            previous = key
-            if self._seen is None:
-                if not self._is_ascending:
-                    raise OutOfOrderError
-                continue
+    def _enter(self, source: StateArray, episode: IntArray) -> None:
+        """Take note of episodes that begin."""
+        if self._seen is None:
+            if self._are_ascending(source, episode):
+                self._keys.append((source, episode))
+                return
+            if sum(len(keys) for _, keys in self._keys) > MOST_REMEMBERED:
+                raise OutOfOrderError
+            self._seen = {key for part in self._keys for key in _keys(*part)}
+        for key in _keys(source, episode):
             if key in self._seen:
                 raise OutOfOrderError
             self._seen.add(key)
-            if len(self._seen) > MOST_REMEMBERED:
-                if not self._is_ascending:
-                    raise OutOfOrderError
-                self._seen = None  # ascending keys never come twice
+        if len(self._seen) > MOST_REMEMBERED:
+            raise OutOfOrderError
+
+    def _are_ascending(self, source: StateArray, episode: IntArray) -> bool:
+        if self._last is not None:
+            source = np.concatenate([[self._last[0]], source])
+            episode = np.concatenate([[self._last[1]], episode])
+        is_later = source[1:] > source[:-1]
+        is_later |= (source[1:] == source[:-1]) & (episode[1:] > episode[:-1])
+        return bool(is_later.all())
+
+
+def _keys(source: StateArray, episode: IntArray) -> list[tuple[int, int]]:
+    return list(zip(source.tolist(), episode.tolist(), strict=True))
 
 
 class Sequencer:
@@ -133,6 +143,42 @@ class Sequencer:
 
     def feed(self, records: Records) -> None:
         """Count what the next rows add."""
+        if len(records) < 3 or not records.is_clean or self.usual_bin is None:
+            self._feed_checked(records)
+            return
+        self._feed_checked(records.take(slice(0, 1)))
+        if not self._feed_clean(records):
+            self._feed_checked(records.take(slice(1, None)))
+
+    def _feed_clean(self, records: Records) -> bool:
+        """Count rows, of which the first is held, if nothing is wrong; tell whether it was so."""
+        assert self._held is not None
+        assert self.usual_bin is not None
+        n = len(records)
+        done, before, last = (records.take(slice(i, j)) for i, j in ((0, n - 1), (-2, -1), (-1, n)))
+        is_duplicate = last.time[0] == before.time[0] and last.episode[0] == before.episode[0]
+        if is_duplicate or len(self._held) > 1:
+            return False
+        codes = np.empty(n, np.int64)
+        n_codes = counting.clean_transitions(
+            done.source,
+            done.episode,
+            done.time,
+            done.state,
+            done.pair,
+            self._table.n_states,
+            self.usual_bin,
+            self.histogram,
+            codes,
+        )
+        if n_codes < 0:
+            return False
+        self._count(self._held)
+        self._table.add(codes[:n_codes])
+        self._anchor, self._held = before, last
+        return True
+
+    def _feed_checked(self, records: Records) -> None:
         if len(records) == 0:
             return
         if self._held is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.kernels.binning import NO_NUMBER
 
 #: Texts that stand for a value that is not there.
 MISSING_TEXTS = frozenset({"", "nan", "na", "n/a", "null", "none", "<na>"})
@@ -28,6 +29,7 @@ class Numbers:
 
     values: FloatArray  # [n]  NaN where there is none
     is_text: BoolArray  # [n]  where a text stands that is no number
+    has_text: bool = False  # whether there is such a row
 
 
 def numbers_of(column: Any) -> Numbers:
@@ -49,29 +51,43 @@ def numbers_of(column: Any) -> Numbers:
         column = column.cast(pa.date32()).cast(pa.int32())
     elif not _is_number(kind):
         raise ColumnTypeError(str(kind))
-    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    values = values if scale == 1.0 else values * scale
+    if column.null_count or pa.types.is_decimal(kind) or pa.types.is_boolean(kind):
+        column = column.cast(pa.float64(), safe=False)
+    values = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    if scale != 1.0:
+        values = values * scale
     return Numbers(values, np.zeros(len(values), np.bool_))
 
 
-def texts_of(column: Any) -> list[str] | None:
-    """Return the different texts of a column of texts; None where it holds something else."""
+def whole_numbers_of(column: Any) -> IntArray | None:
+    """Read a column of whole numbers as it is, NO_NUMBER where none stands; None for any other."""
+    import pyarrow as pa
+
+    if not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type):
+        return None
+    if column.null_count:
+        column = column.cast(pa.int64()).fill_null(NO_NUMBER)
+    numbers: IntArray = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return numbers
+
+
+def has_texts(column: Any) -> bool:
+    """Tell whether a column is one of texts."""
     import pyarrow as pa
 
     kind = column.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return [text for text in _decoded(column).unique().to_pylist() if text is not None]
-    return None
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def lookup(column: Any, index: dict[str, float]) -> FloatArray:
-    """Replace each text of a column by its number; NaN where it has none."""
+    """Replace each text of a column by its number: -1 where it has none, NaN where none stands."""
     import pyarrow as pa
 
     encoded = _decoded(column).dictionary_encode()
-    known = [index.get(t.strip(), math.nan) for t in encoded.dictionary.to_pylist()]
+    texts = [text.strip() for text in encoded.dictionary.to_pylist()]
+    known = [index.get(t, math.nan if t.lower() in MISSING_TEXTS else -1.0) for t in texts]
     table = np.array([*known, math.nan])
     place = encoded.indices.cast(pa.int64()).fill_null(len(known)).to_numpy(zero_copy_only=False)
     return np.asarray(table[place])
@@ -86,7 +102,7 @@ def keys_of(column: Any) -> tuple[IntArray, BoolArray]:
 
     column = _decoded(column)
     if pa.types.is_integer(column.type) and column.null_count == 0:
-        keys = column.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False)
+        keys = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         return keys, np.zeros(len(keys), np.bool_)
     numbers = numbers_of(column)
     is_whole = np.abs(numbers.values) < 2**53
@@ -123,7 +139,7 @@ def _numbers_of_texts(column: Any) -> Numbers:
     values = np.array([*(value for value, _ in pairs), math.nan])
     is_text = np.array([*(flag for _, flag in pairs), False])
     place = encoded.indices.cast(pa.int64()).fill_null(len(pairs)).to_numpy(zero_copy_only=False)
-    return Numbers(values[place], is_text[place])
+    return Numbers(values[place], is_text[place], bool(is_text.any()))
 
 
 def _number_of_text(text: str) -> tuple[float, bool]:

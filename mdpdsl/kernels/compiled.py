@@ -23,6 +23,21 @@ seldom: Any = _compile(cache=True, error_model="numpy", _nrt=False)
 entry: Any = _compile(cache=True, error_model="numpy")
 
 
+def reading(*signatures: Any) -> Any:
+    """Compile for given types, ahead of any call, without Python's lock.
+
+    Arrays of a log belong to Arrow and may not be written to; a type of its own to Numba, as those
+    that may. One signature with `NUMBERS` or `WHOLE_NUMBERS` serves both.
+    """
+    return _compile(list(signatures), cache=True, error_model="numpy", nogil=True)
+
+
+#: Types of arrays that are only read.
+NUMBERS = nb.types.Array(nb.float64, 1, "C", readonly=True)
+WHOLE_NUMBERS = nb.types.Array(nb.int64, 1, "C", readonly=True)
+SHORT_NUMBERS = nb.types.Array(nb.int32, 1, "C", readonly=True)
+
+
 @inner
 def total(values: FloatArray) -> float:
     """Return the sum of an array."""

@@ -6,11 +6,12 @@ decided in whole numbers, whatever the order in which files come.
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 
-from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray
-from mdpdsl.kernels.compiled import entry
+from mdpdsl.kernels.compiled import NUMBERS, SHORT_NUMBERS, WHOLE_NUMBERS, reading
 
 #: Bins per octave, and the bin of a step of 1: 2^-1074 is the least positive number.
 BINS, UNIT_BIN = 8, 8 * 1075
@@ -22,7 +23,7 @@ NEAR = 3
 SAME, OTHER_EPISODE, GAP = 0, 1, 2
 
 
-@entry
+@reading(nb.void(SHORT_NUMBERS, WHOLE_NUMBERS, NUMBERS, nb.int64, nb.int64[::1], nb.int32[::1]))
 def link(
     source: StateArray,
     episode: IntArray,
@@ -54,7 +55,7 @@ def link(
             kind[i] = GAP
 
 
-@entry
+@reading(nb.int64(SHORT_NUMBERS, SHORT_NUMBERS, SHORT_NUMBERS, nb.int64, nb.int64[::1]))
 def transitions(
     kind: StateArray, pair: StateArray, state: StateArray, n_states: int, code: IntArray
 ) -> int:
@@ -67,19 +68,80 @@ def transitions(
     return n
 
 
-@entry
+@reading(nb.void(WHOLE_NUMBERS, nb.int64[::1]))
 def add(code: IntArray, table: IntArray) -> None:
     """Count codes in a table that has a place for each."""
     for i in range(len(code)):
         table[code[i]] += 1
 
 
-@entry
-def is_in_order(source: StateArray, episode: IntArray, time: FloatArray, starts: BoolArray) -> bool:
-    """Mark where an episode starts; tell whether times never go back within one."""
-    result = True
+@reading(
+    nb.int64(
+        SHORT_NUMBERS,
+        WHOLE_NUMBERS,
+        NUMBERS,
+        SHORT_NUMBERS,
+        SHORT_NUMBERS,
+        nb.int64,
+        nb.int64,
+        nb.int64[::1],
+        nb.int64[::1],
+    )
+)
+def clean_transitions(
+    source: StateArray,
+    episode: IntArray,
+    time: FloatArray,
+    state: StateArray,
+    pair: StateArray,
+    n_states: int,
+    usual_bin: int,
+    histogram: IntArray,
+    code: IntArray,
+) -> int:
+    """Do the work of `link` and `transitions` for rows in which nothing is wrong; else return -1.
+
+    Wrong is a time that does not grow, or not by the usual step, and an action missing before the
+    end of an episode. What is returned is the number of transitions; the histogram is left alone
+    where something is wrong.
+    """
+    n = 0
+    steps = np.zeros(2 * NEAR + 1, np.int64)
+    last_step, last_bin = -1.0, -1
     for i in range(1, len(time)):
-        starts[i] = source[i] != source[i - 1] or episode[i] != episode[i - 1]
-        if not starts[i] and time[i] < time[i - 1]:
-            result = False
-    return result
+        if episode[i] != episode[i - 1] or source[i] != source[i - 1]:
+            continue
+        if pair[i - 1] < 0:
+            return -1
+        if source[i] >= 0:
+            step = time[i] - time[i - 1]
+            if step != last_step:
+                if not step > 0:
+                    return -1
+                last_step = step
+                last_bin = min(N_BINS - 1, max(0, int(np.floor(BINS * np.log2(step))) + UNIT_BIN))
+                last_bin -= usual_bin - NEAR
+                if last_bin < 0 or last_bin > 2 * NEAR:
+                    return -1
+            steps[last_bin] += 1
+        code[n] = np.int64(pair[i - 1]) * n_states + state[i]
+        n += 1
+    for i in range(len(steps)):
+        if steps[i] > 0:
+            histogram[usual_bin - NEAR + i] += steps[i]
+    return n
+
+
+@reading(nb.int64(SHORT_NUMBERS, WHOLE_NUMBERS, NUMBERS, nb.int64[::1]))
+def starts_in_order(
+    source: StateArray, episode: IntArray, time: FloatArray, starts: IntArray
+) -> int:
+    """Write where episodes start, after the first row; return how many, -1 if a time goes back."""
+    n = 0
+    for i in range(1, len(time)):
+        if episode[i] != episode[i - 1] or source[i] != source[i - 1]:
+            starts[n] = i
+            n += 1
+        elif time[i] < time[i - 1]:
+            return -1
+    return n

@@ -145,7 +145,8 @@ def test_sorting_on_disk_gives_what_sorting_in_memory_gives(
     shuffled = [ROWS[i] for i in np.random.default_rng(0).permutation(len(ROWS))]
     path = write_csv(tmp_path / "log.csv", [*shuffled, *ROWS[:3]])
     in_memory = counted(model, path, batch_rows=10)
-    monkeypatch.setattr(sorting, "MOST_IN_MEMORY", 20)
+    monkeypatch.setattr(sorting, "RUN_ROWS", 20)
+    monkeypatch.setattr(sorting, "SAMPLE_STEP", 5)
     on_disk = counted(model, path, batch_rows=10)
     expected = plainly_counted([*ROWS, *ROWS[:3]])
     assert entries(model, on_disk) == entries(model, in_memory) == expected

@@ -91,6 +91,8 @@ def command(
 ) -> None:
     """Estimate a model from logs: Parquet, CSV, JSON lines or Arrow files, folders or globs.
 
+    A Minari dataset is a log, too: minari:ID for a local one, or its folder.
+
     The model's `log` block says which columns are what. Consecutive rows of an episode make a
     transition; what cannot be counted is told by reason, with examples.
     """

@@ -2,7 +2,7 @@
 
 What the block does not say has the variable's own name; `episode` and `time` may be missing. Where
 a file has the next value of every state variable too (`x'` or `next_x`), a row is a whole
-transition.
+transition. A log that is in order brings its own episodes and times, whatever the block says.
 """
 
 from __future__ import annotations
@@ -52,12 +52,15 @@ def column_plan(model: CheckedModel, log: LogFile) -> ColumnPlan:
             return given[key]
         return term_of(key) if key in log.columns and key not in (*variables, *factors) else None
 
+    episode = optional("episode") if "episode" not in variables else None
+    if log.is_in_order:  # the block speaks of other files
+        episode = Read("column", "episode", type=REAL, span=model.span)
     plan = ColumnPlan(
         states=tuple(term_of(name) for name in variables),
         actions=tuple(term_of(name) for name in factors),
         next_states=_next_terms(model, variables, given, log),
-        episode=optional("episode") if "episode" not in variables else None,
-        time=optional("time") if "time" not in variables else None,
+        episode=episode,
+        time=None if "time" in variables or log.is_in_order else optional("time"),
     )
     _require(plan, [*variables, *factors], log)
     return plan

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -127,10 +127,10 @@ def count_logs(
         raise LogError(problems or empty)
     return LogCounts(
         counts=attempt.table.counts(),
-        rejected=attempt.rejected,
+        rejected=_placed(attempt.rejected, [log for log, _ in inputs]),
         clipped=attempt.clipped,
         files=tuple(
-            FileRead(str(log.path), log.path.stat().st_size, n)
+            FileRead(str(log.path), _size(log.path), n)
             for (log, _), n in zip(inputs, attempt.rows, strict=True)
         ),
         problems=tuple(problems),
@@ -232,6 +232,23 @@ class _Attempt:
         self.rows[index] += len(raw.rows) + len(raw.broken)
         if self.progress is not None:
             self.progress(sum(self.rows))
+
+
+def _placed(rejected: Rejections, logs: Sequence[LogFile]) -> Rejections:
+    """Say of examples where they are, in logs whose rows have better names than their numbers."""
+    places = {str(log.path): log.place for log in logs if log.place is not None}
+    for kept in rejected.examples.values():
+        for i, example in enumerate(kept):
+            if example.file in places:
+                place = places[example.file](example.row)
+                kept[i] = replace(example, found=f"{place}: {example.found}")
+    return rejected
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file, or of all files in a folder."""
+    files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)
 
 
 def _bin_of(step: float) -> int:

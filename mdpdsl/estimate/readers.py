@@ -20,6 +20,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
+from mdpdsl.estimate import minari_paths
 from mdpdsl.graph.space import IntArray
 
 #: Rows of a batch.
@@ -63,6 +64,9 @@ class LogFile:
     path: Path
     columns: tuple[str, ...]
     read: Callable[[Sequence[str], int], Iterator[RawBatch]]
+    #: Whether it has whole episodes in order of time, told apart by its own column `episode`.
+    is_in_order: bool = False
+    place: Callable[[int], str] | None = None  # says where a row is, if its number tells little
 
 
 def expand_paths(patterns: Sequence[str]) -> tuple[list[Path], list[str]]:
@@ -70,13 +74,16 @@ def expand_paths(patterns: Sequence[str]) -> tuple[list[Path], list[str]]:
     found: dict[Path, Path] = {}
     problems = []
     for pattern in patterns:
-        if Path(pattern).is_dir():
-            inside = [p for p in Path(pattern).iterdir() if p.name.lower().endswith(ENDINGS)]
-            paths = [str(p) for p in inside if p.is_file()]
-        elif Path(pattern).exists():
-            paths = [pattern]
+        here = Path(pattern)
+        if minari_paths.is_id(pattern):
+            paths = [str(minari_paths.dataset_of_id(pattern))]
+        elif here.is_dir() and not minari_paths.is_data_folder(here):
+            inside = [p for p in here.iterdir() if p.name.lower().endswith(ENDINGS) or p.is_dir()]
+            paths = _logs_among(inside)
+        elif here.exists():
+            paths = [str(minari_paths.dataset_at(here) or here)]
         else:
-            paths = [p for p in glob.glob(pattern, recursive=True) if Path(p).is_file()]
+            paths = _logs_among([Path(p) for p in glob.glob(pattern, recursive=True)])
         if not paths:
             problems.append(f"there is no file {pattern}")
         for path in sorted(paths, key=_natural):
@@ -84,8 +91,22 @@ def expand_paths(patterns: Sequence[str]) -> tuple[list[Path], list[str]]:
     return list(found.values()), problems
 
 
+def _logs_among(paths: Sequence[Path]) -> list[str]:
+    """Return files, and the data folders of datasets."""
+    found = [(path, minari_paths.dataset_at(path)) for path in paths]
+    return [
+        str(dataset or path)
+        for path, dataset in found
+        if dataset or (path.is_file() and path.name != minari_paths.NAMESPACE_NAME)
+    ]
+
+
 def open_log(path: Path) -> LogFile:
     """Open a file by its ending and see which columns it has; raise LogFileError."""
+    if path.is_dir() or minari_paths.is_id(str(path)):
+        from mdpdsl.estimate.minari_reader import open_dataset  # it makes a LogFile, too
+
+        return open_dataset(path)
     name = path.name.lower()
     kind = next((k for k, endings in _KINDS.items() if name.endswith(endings)), None)
     if kind is None:

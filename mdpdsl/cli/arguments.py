@@ -41,6 +41,14 @@ def model_options(function: F) -> F:
     return function
 
 
+cluster_option = click.option(
+    "cluster",
+    "--cluster",
+    metavar="ADDRESS",
+    help="Work on a Dask cluster, as tcp://host:8786, instead of this machine.",
+)
+
+
 def parsed_settings(settings: tuple[str, ...]) -> dict[str, str]:
     """Split `name=value` options."""
     found: dict[str, str] = {}
@@ -63,3 +71,12 @@ def whole_number(text: str) -> int:
     if not number.is_integer():
         raise click.BadParameter(f"`{text}` is not a whole number")
     return int(number)
+
+
+def parsed_jobs(jobs: str) -> int | None:
+    """Read the number of processes."""
+    if jobs == "auto":
+        return None
+    if not jobs.isdigit() or int(jobs) == 0:
+        raise click.UsageError(f"--jobs takes a number or auto, not `{jobs}`")
+    return int(jobs)

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
+from mdpdsl.cli.arguments import json_option, model_options, parsed_jobs, parsed_settings
 from mdpdsl.cli.exploring import (
-    parsed_jobs,
     print_missing_optimum,
+    remote_workers,
     run_options,
     setting_options,
     showing,
@@ -92,6 +92,7 @@ def command(
     out: Path | None,
     seed: int | None,
     jobs: str,
+    cluster: str | None,
     settings: tuple[str, ...],
     all_states: bool,
     max_states: int | None,
@@ -101,6 +102,7 @@ def command(
 ) -> None:
     """Compare explorers over trials; without any named, the rows of the paper's table."""
     n_jobs = parsed_jobs(jobs)
+    executor = click.get_current_context().with_resource(remote_workers(cluster))
     try:
         loaded = built_model(
             model,
@@ -143,6 +145,7 @@ def command(
                 jobs=n_jobs,
                 system=system,
                 progress=bar,
+                executor=executor,
             )
         if len(results) < trials or not all(result.is_finished for result in results):
             click.echo("stopped; what is finished follows", err=True)

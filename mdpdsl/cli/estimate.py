@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
+from mdpdsl.cli.arguments import (
+    cluster_option,
+    json_option,
+    model_options,
+    parsed_jobs,
+    parsed_settings,
+)
 from mdpdsl.cli.output import built_model, fail, print_json
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import Diagnostic, ModelError
@@ -72,6 +80,8 @@ DELTA = 0.1
     help="Folder of the run.  [default: runs/MODEL-estimate-TIME]",
 )
 @model_options
+@cluster_option
+@click.option("jobs", "--jobs", default="auto", help="Processes, for several files.")
 @click.option("is_quiet", "--quiet", is_flag=True, help="Show no progress.")
 @json_option
 def command(
@@ -86,6 +96,8 @@ def command(
     settings: tuple[str, ...],
     all_states: bool,
     max_states: int | None,
+    cluster: str | None,
+    jobs: str,
     is_quiet: bool,
     as_json: bool,
 ) -> None:
@@ -99,11 +111,17 @@ def command(
     if not math.isfinite(prior) or (time_step is not None and not math.isfinite(time_step)):
         raise click.UsageError("--prior and --time-step take finite numbers")
     _check_out(out)
+    n_jobs = parsed_jobs(jobs) or os.cpu_count() or 1
     from mdpdsl.estimate.logs import LogError, count_logs
+    from mdpdsl.estimate.readers import expand_paths
+    from mdpdsl.executors import ClusterError
 
     try:
         loaded = _loaded(model, parsed_settings(settings), max_states, is_quiet or as_json)
-        with _showing(is_quiet or as_json) as progress:
+        with (
+            _workers(cluster, min(n_jobs, len(expand_paths(logs)[0]))) as (executor, n_workers),
+            _showing(is_quiet or as_json) as progress,
+        ):
             read = count_logs(
                 loaded.checked,
                 loaded.graph,
@@ -111,7 +129,11 @@ def command(
                 are_files_separate=is_separate,
                 time_step=time_step,
                 progress=progress,
+                executor=executor,
+                n_workers=n_workers,
             )
+    except ClusterError as error:
+        raise click.UsageError(str(error)) from None
     except ModelError as error:
         fail(error, as_json)
     except LogError as error:
@@ -132,6 +154,21 @@ def command(
     else:
         _print(loaded, read, record)
     sys.exit(0 if record["transitions"] else 1)
+
+
+@contextmanager
+def _workers(cluster: str | None, n_jobs: int) -> Iterator[tuple[Executor | None, int]]:
+    """Give an executor for the files of a log; None for one process, this one."""
+    from mdpdsl.executors import cluster_workers, process_pool
+
+    if cluster is not None:
+        with cluster_workers(cluster) as found:
+            yield found
+    elif n_jobs > 1:
+        with process_pool(n_jobs) as pool:
+            yield pool, n_jobs
+    else:
+        yield None, 1
 
 
 def _check_out(out: Path | None) -> None:
@@ -170,7 +207,7 @@ def _saved(
         settings={**chosen, "files": [asdict(file) for file in read.files]},
         seed=0,
         trials=0,
-        versions=current_versions("duckdb", "pyarrow"),
+        versions=current_versions("pyarrow"),
         command="estimate",
     )
     sets = confidence_sets(read.counts, graph.n_states, chosen["delta"], chosen["radius"])

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
+from mdpdsl.cli.arguments import json_option, model_options, parsed_jobs, parsed_settings
 from mdpdsl.cli.exploring import (
-    parsed_jobs,
     print_missing_optimum,
+    remote_workers,
     run_options,
     setting_options,
     showing,
@@ -72,6 +72,7 @@ def command(
     trials: int | None,
     seed: int | None,
     jobs: str,
+    cluster: str | None,
     out: Path | None,
     resume: Path | None,
     settings: tuple[str, ...],
@@ -86,6 +87,7 @@ def command(
     Flags override the model's `explore` block, which overrides the defaults.
     """
     n_jobs = parsed_jobs(jobs)
+    executor = click.get_current_context().with_resource(remote_workers(cluster))
     try:
         if resume is not None:
             run, configuration, loaded = _resumed(resume, model, flags, trials, seed, as_json)
@@ -133,6 +135,7 @@ def command(
                 system=simulated_system(loaded, chosen),
                 folder_of=run.trial,
                 progress=bar,
+                executor=executor,
             )
     except KeyboardInterrupt:  # before the trials, which stop by themselves, had begun
         raise click.ClickException(stopped) from None

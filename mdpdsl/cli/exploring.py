@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
 
-from mdpdsl.cli.arguments import whole_number
+from mdpdsl.cli.arguments import cluster_option, whole_number
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.system import RawSystem
 from mdpdsl.explore.executor import Progress
@@ -65,6 +66,7 @@ def run_options(function: F) -> F:
     """Add the options of how trials are run."""
     for option in (
         click.option("is_quiet", "--quiet", is_flag=True, help="Show no progress."),
+        cluster_option,
         click.option("jobs", "--jobs", default="auto", help="Processes; auto is one per core."),
         click.option("seed", "--seed", type=click.IntRange(0), help="Seed of the run."),
     ):
@@ -84,13 +86,19 @@ def simulated_system(model: Model, settings: ExploreSettings) -> RawSystem | Non
     return model.system
 
 
-def parsed_jobs(jobs: str) -> int | None:
-    """Read the number of processes."""
-    if jobs == "auto":
-        return None
-    if not jobs.isdigit() or int(jobs) == 0:
-        raise click.UsageError(f"--jobs takes a number or auto, not `{jobs}`")
-    return int(jobs)
+@contextmanager
+def remote_workers(cluster: str | None) -> Iterator[Executor | None]:
+    """Give an executor on a cluster, if one is named; a cluster that is none is a usage error."""
+    from mdpdsl.executors import ClusterError, cluster_workers
+
+    if cluster is None:
+        yield None
+        return
+    try:
+        with cluster_workers(cluster) as (executor, _):
+            yield executor
+    except ClusterError as error:
+        raise click.UsageError(str(error)) from None
 
 
 @contextmanager

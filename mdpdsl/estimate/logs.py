@@ -1,57 +1,47 @@
-"""Logs to counts: every file, in batches, in order or brought into order.
+"""Logs to counts: all files at once, or in parts that processes and machines count by themselves.
 
-Consecutive rows of one episode make a transition, unless time jumps between them, or one of the
-rows is rejected where it is needed. Files are taken as they come; if a row shows that they are not
-ordered by episode and time, all of it is sorted on disk and counted again.
+Each part is some of the files. Files that turn out to share an episode are counted again together,
+and so is a part that took another step of time for the usual one than all of the log shows: what
+comes out does not depend on how the files were dealt out.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from mdpdsl.compile.checked import CheckedModel
-from mdpdsl.estimate.ahead import ahead
-from mdpdsl.estimate.columns import ColumnPlan, column_plan
-from mdpdsl.estimate.conversion import Converter
-from mdpdsl.estimate.counts import Counts
-from mdpdsl.estimate.readers import (
-    BATCH_ROWS,
-    LogFile,
-    LogFileError,
-    RawBatch,
-    expand_paths,
-    open_log,
-    read_log,
+from mdpdsl.estimate.counts import Counts, merge
+from mdpdsl.estimate.passes import (
+    LogProblem,
+    LogReading,
+    Part,
+    Progress,
+    count_part,
+    open_logs,
 )
-from mdpdsl.estimate.records import Records
+from mdpdsl.estimate.readers import BATCH_ROWS, expand_paths
 from mdpdsl.estimate.rejections import Rejections
-from mdpdsl.estimate.sequences import (
-    OrderWatch,
-    OutOfOrderError,
-    Sequencer,
-    TransitionTable,
-    usual_step_bin,
-)
-from mdpdsl.estimate.sorting import sorted_records
+from mdpdsl.estimate.sequences import usual_step_bin
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels import counting
 
-#: Told after every batch: rows read so far.
-Progress = Callable[[int], None]
+#: Parts for each worker: files differ in size.
+PARTS_PER_WORKER = 4
 
-
-@dataclass(frozen=True)
-class LogProblem:
-    """What is wrong with a file as a whole, or with how it was named."""
-
-    message: str
-    help: str | None = None
+_Group = tuple[tuple[int, Path], ...]  # files, each with its number
+_CountAll = Callable[[Sequence[_Group], int | None], list[Part]]
 
 
 @dataclass(frozen=True)
@@ -95,161 +85,139 @@ def count_logs(
     time_step: float | None = None,
     batch_rows: int = BATCH_ROWS,
     progress: Progress | None = None,
+    executor: Executor | None = None,
+    n_workers: int = 1,
 ) -> LogCounts:
     """Count the transitions of files, folders and globs over the pairs of a graph.
 
     An episode goes on in another file if both have episodes and times, unless files are separate.
-    Raise LogError if there is no row to read.
+    With an executor files are dealt out to its workers. Raise LogError if there is no row to read.
     """
     began = time.perf_counter()
-    inputs, problems = _opened(model, [str(pattern) for pattern in patterns])
-    if not inputs:
+    paths, missing = expand_paths([str(pattern) for pattern in patterns])
+    paths, problems = open_logs(model, paths)
+    problems = [*map(LogProblem, missing), *problems]
+    if not paths:
         raise LogError(problems)
+    reading = LogReading(model, graph, are_files_separate, batch_rows)
     usual_bin = None if time_step is None else _bin_of(time_step)
-    is_ordered = True
-    while True:
-        attempt = _Attempt(
-            model, graph, inputs, are_files_separate, usual_bin, batch_rows, progress
-        )
-        try:
-            attempt.run(is_ordered)
-        except OutOfOrderError:
-            is_ordered = False
-            continue
-        found = usual_step_bin(attempt.sequencer.histogram)
-        if found is None or usual_bin is not None or attempt.sequencer.usual_bin == found:
-            break
-        usual_bin = found  # the first rows had another step than most
-    problems += attempt.problems
-    n_rows = sum(attempt.rows)
-    if n_rows == 0:
-        empty = [LogProblem(f"{log.path} has no rows") for log, _ in inputs]
-        raise LogError(problems or empty)
+    count_all = _counter(reading, executor, progress)
+    n_groups = 1 if executor is None else min(len(paths), PARTS_PER_WORKER * n_workers)
+    parts = count_all(_dealt(paths, n_groups), usual_bin)
+    parts = _with_shared_episodes_together(parts, paths, usual_bin, count_all)
+    usual_bin = usual_bin if usual_bin is not None else _usual_bin(parts)
+    parts = _with_one_step(parts, paths, usual_bin, count_all)
+    problems += [problem for part in parts for problem in part.problems]
+    rows = dict(pair for part in parts for pair in zip(part.files, part.rows, strict=True))
+    if sum(rows.values()) == 0:
+        raise LogError(problems)
     return LogCounts(
-        counts=attempt.table.counts(),
-        rejected=_placed(attempt.rejected, [log for log, _ in inputs]),
-        clipped=attempt.clipped,
-        files=tuple(
-            FileRead(str(log.path), _size(log.path), n)
-            for (log, _), n in zip(inputs, attempt.rows, strict=True)
-        ),
+        counts=reduce(merge, (part.counts for part in parts)),
+        rejected=Rejections.joined(part.rejected for part in parts),
+        clipped=_summed(part.clipped for part in parts),
+        files=tuple(FileRead(str(p), _size(p), rows[i]) for i, p in enumerate(paths)),
         problems=tuple(problems),
-        rows=n_rows,
-        was_sorted=is_ordered,
-        time_step=time_step if time_step is not None else attempt.time_step,
+        rows=sum(rows.values()),
+        was_sorted=all(part.was_sorted for part in parts),
+        time_step=time_step if time_step is not None else _step_of(usual_bin),
         seconds=time.perf_counter() - began,
     )
 
 
-_Inputs = list[tuple[LogFile, ColumnPlan]]
+def _counter(
+    reading: LogReading, executor: Executor | None, progress: Progress | None
+) -> _CountAll:
+    """Return what counts groups of files, here or by an executor."""
 
+    def count_here(groups: Sequence[_Group], usual_bin: int | None) -> list[Part]:
+        return [count_part(reading, group, usual_bin, progress) for group in groups]
 
-def _opened(model: CheckedModel, patterns: Sequence[str]) -> tuple[_Inputs, list[LogProblem]]:
-    paths, missing = expand_paths(patterns)
-    problems = [LogProblem(text) for text in missing]
-    inputs: _Inputs = []
-    for path in paths:
+    def count_there(groups: Sequence[_Group], usual_bin: int | None) -> list[Part]:
+        assert executor is not None
+        futures = [executor.submit(count_part, reading, group, usual_bin) for group in groups]
+        pending: set[Future[Part]] = set(futures)
         try:
-            log = open_log(path)
-            inputs.append((log, column_plan(model, log)))
-        except LogFileError as error:
-            problems.append(LogProblem(str(error), error.help))
-    return inputs, problems
+            while pending:
+                _, pending = wait(pending, return_when=FIRST_COMPLETED)
+                if progress is not None:
+                    finished = [future.result() for future in futures if future.done()]
+                    progress(sum(sum(part.rows) for part in finished))
+            return [future.result() for future in futures]
+        except BaseException:
+            for future in pending:
+                future.cancel()
+            raise
+
+    return count_here if executor is None else count_there
 
 
-@dataclass(eq=False)
-class _Attempt:
-    """One pass over all files."""
-
-    model: CheckedModel
-    graph: TransitionGraph
-    inputs: _Inputs
-    are_files_separate: bool
-    usual_bin: int | None
-    batch_rows: int
-    progress: Progress | None
-    rejected: Rejections = field(default_factory=Rejections)
-    clipped: dict[str, int] = field(default_factory=dict)
-    problems: list[LogProblem] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.rows = [0] * len(self.inputs)
-        self.table = TransitionTable(self.graph.n_pairs, self.graph.n_states)
-        paths = [str(log.path) for log, _ in self.inputs]
-        self.sequencer = Sequencer(self.table, self.rejected, paths, self.usual_bin)
-
-    @property
-    def time_step(self) -> float | None:
-        """The usual step, to a few per cent; whole steps exactly."""
-        usual_bin = self.sequencer.usual_bin
-        if usual_bin is None:
-            return None
-        low = 2 ** ((usual_bin - counting.UNIT_BIN) / counting.BINS)
-        high = 2 ** ((usual_bin + 1 - counting.UNIT_BIN) / counting.BINS)
-        whole = math.ceil(low - 1e-12)
-        return float(whole) if whole < high else float(f"{(low + high) / 2:.2g}")
-
-    def run(self, is_ordered: bool) -> None:
-        """Count everything; raise OutOfOrderError where order was trusted and is not there."""
-        records = self._all_records()
-        if is_ordered:
-            watch = OrderWatch()
-            for part in records:
-                watch.check(part)
-                self.sequencer.feed(part)
-        else:
-            for part in sorted_records(records, self.batch_rows):
-                self.sequencer.feed(part)
-        self.sequencer.finish()
-
-    def _all_records(self) -> Iterator[Records]:
-        """Convert file after file; count whole transitions on the way, they need no order."""
-        for index, (log, plan) in enumerate(self.inputs):
-            converter = Converter(
-                self.model,
-                self.graph,
-                plan,
-                str(log.path),
-                index,
-                self.are_files_separate,
-                self.rejected,
-                self.clipped,
-            )
-            try:
-                for raw in ahead(read_log(log, plan.columns, self.batch_rows)):
-                    if plan.next_states is None:
-                        yield converter.records(raw)
-                    else:
-                        pairs, following = converter.transitions(raw)
-                        self.table.add(pairs * self.graph.n_states + following)
-                    self._note(index, raw)
-                if self.rows[index] == 0:
-                    self.problems.append(LogProblem(f"{log.path} has no rows"))
-            except LogFileError as error:
-                self.problems.append(LogProblem(str(error), error.help))
-
-    def _note(self, index: int, raw: RawBatch) -> None:
-        self.rows[index] += len(raw.rows) + len(raw.broken)
-        if self.progress is not None:
-            self.progress(sum(self.rows))
+def _dealt(paths: Sequence[Path], n_groups: int) -> list[_Group]:
+    """Deal files out in groups of neighbours: where files follow each other, so do their rows."""
+    ends = [len(paths) * i // n_groups for i in range(n_groups + 1)]
+    numbered = list(enumerate(paths))
+    return [tuple(numbered[i:j]) for i, j in pairwise(ends)]
 
 
-def _placed(rejected: Rejections, logs: Sequence[LogFile]) -> Rejections:
-    """Say of examples where they are, in logs whose rows have better names than their numbers."""
-    places = {str(log.path): log.place for log in logs if log.place is not None}
-    for kept in rejected.examples.values():
-        for i, example in enumerate(kept):
-            if example.file in places:
-                place = places[example.file](example.row)
-                kept[i] = replace(example, found=f"{place}: {example.found}")
-    return rejected
+def _with_shared_episodes_together(
+    parts: list[Part], paths: Sequence[Path], usual_bin: int | None, count_all: _CountAll
+) -> list[Part]:
+    """Count parts that have an episode in common again, as one."""
+    if len(parts) == 1:
+        return parts
+    keys = np.concatenate([part.episodes for part in parts])
+    owner = np.repeat(np.arange(len(parts)), [len(part.episodes) for part in parts])
+    order = np.argsort(keys, kind="stable")
+    is_same = keys[order][1:] == keys[order][:-1]
+    links = (
+        np.ones(np.count_nonzero(is_same)),
+        (owner[order][:-1][is_same], owner[order][1:][is_same]),
+    )
+    n_families, family = connected_components(
+        coo_array(links, shape=(len(parts),) * 2), directed=False
+    )
+    members = [[parts[i] for i in np.flatnonzero(family == k)] for k in range(n_families)]
+    groups = [
+        tuple((i, paths[i]) for i in sorted(i for part in several for i in part.files))
+        for several in members
+        if len(several) > 1
+    ]
+    return [several[0] for several in members if len(several) == 1] + count_all(groups, usual_bin)
+
+
+def _with_one_step(
+    parts: list[Part], paths: Sequence[Path], usual_bin: int | None, count_all: _CountAll
+) -> list[Part]:
+    """Count parts again that took another step for the usual one."""
+    is_good = [part.usual_bin in (None, usual_bin) for part in parts]
+    others = [part for part, good in zip(parts, is_good, strict=True) if not good]
+    groups = [tuple((i, paths[i]) for i in part.files) for part in others]
+    kept = [part for part, good in zip(parts, is_good, strict=True) if good]
+    return sorted(kept + count_all(groups, usual_bin), key=lambda part: part.files)
+
+
+def _usual_bin(parts: Sequence[Part]) -> int | None:
+    return usual_step_bin(np.sum([part.histogram for part in parts], axis=0))
+
+
+def _step_of(usual_bin: int | None) -> float | None:
+    """Return the usual step, to a few per cent; whole steps exactly."""
+    if usual_bin is None:
+        return None
+    low = 2 ** ((usual_bin - counting.UNIT_BIN) / counting.BINS)
+    high = 2 ** ((usual_bin + 1 - counting.UNIT_BIN) / counting.BINS)
+    whole = math.ceil(low - 1e-12)
+    return float(whole) if whole < high else float(f"{(low + high) / 2:.2g}")
+
+
+def _bin_of(step: float) -> int:
+    return int(np.floor(counting.BINS * np.log2(step))) + counting.UNIT_BIN
+
+
+def _summed(numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    return dict(sum((Counter(part) for part in numbers), Counter()))
 
 
 def _size(path: Path) -> int:
     """Return the bytes of a file, or of all files in a folder."""
     files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files)
-
-
-def _bin_of(step: float) -> int:
-    return int(np.floor(counting.BINS * np.log2(step))) + counting.UNIT_BIN

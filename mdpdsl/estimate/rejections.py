@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from mdpdsl.graph.space import IntArray
@@ -50,6 +50,17 @@ class Rejections:
         kept = self.examples.setdefault(reason, [])
         for i in range(min(len(rows), MOST_EXAMPLES - len(kept))):
             kept.append(Example(file, int(rows[i]), found(i)))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Rejections]) -> Rejections:
+        """Add rejections up; the examples are the first of the first parts."""
+        result = cls()
+        for part in parts:
+            for reason, number in part.counts.items():
+                result.counts[reason] = result.counts.get(reason, 0) + number
+                kept = result.examples.setdefault(reason, [])
+                kept += part.examples[reason][: MOST_EXAMPLES - len(kept)]
+        return result
 
     @property
     def total(self) -> int:

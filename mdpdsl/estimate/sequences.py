@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -80,6 +80,13 @@ class OrderWatch:
         self._keys: list[tuple[StateArray, IntArray]] = []
         self._seen: set[tuple[int, int]] | None = None
 
+    def shared_episodes(self) -> IntArray:
+        """Return the keys of episodes seen that may go on in other files."""
+        if self._seen is not None:
+            return np.array([key for source, key in self._seen if source == 0], np.int64)
+        parts = [episode[source == 0] for source, episode in self._keys]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
     def check(self, records: Records) -> None:
         """Look at the next rows; raise OutOfOrderError where they do not follow."""
         if len(records) == 0:
@@ -130,7 +137,7 @@ class Sequencer:
         self,
         table: TransitionTable,
         rejected: Rejections,
-        paths: Sequence[str],
+        paths: Mapping[int, str],
         usual_bin: int | None,
     ) -> None:
         self._table, self._rejected, self._paths = table, rejected, paths

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
+import tempfile
+import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ import numpy as np
 
 from mdpdsl.compile.system import RawSystem
 from mdpdsl.estimate.counts import Counts
+from mdpdsl.executors import process_context, process_pool
 from mdpdsl.explore.metrics import Measures
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.results import write_bytes
 from mdpdsl.simulate.failures import SimulationError
 
 #: Told, for each trial, the steps done; called about five times a second.
@@ -63,8 +66,9 @@ def run_trials(
     system: RawSystem | None = None,
     folder_of: Callable[[int], Path] | None = None,
     progress: Progress | None = None,
+    executor: Executor | None = None,
 ) -> list[TrialResult]:
-    """Run trials in processes, each in its own folder if there is one.
+    """Run trials in processes, or by an executor of others, each in its own folder if it has one.
 
     An interrupt (Ctrl-C) stops all trials where they are; those with a folder are saved. With
     `settings.simulate` continuous it is `system` that is explored, and `truth` that it is measured
@@ -79,14 +83,14 @@ def run_trials(
         _Task(truth, settings, seed, i, folder_of(i) if folder_of else None, system)
         for i in range(trials)
     ]
+    if executor is not None:
+        return _run_remotely(executor, tasks, progress)
     n_jobs = min(trials, jobs or os.cpu_count() or 1)
     if n_jobs == 1:
         return _run_here(tasks, progress)
-    context = multiprocessing.get_context("fork" if os.name == "posix" else "spawn")
+    context: Any = process_context()
     board, stop = context.Array("q", trials), context.Event()
-    with ProcessPoolExecutor(
-        n_jobs, mp_context=context, initializer=_adopt, initargs=(board, stop)
-    ) as pool:
+    with process_pool(n_jobs, _adopt, board, stop) as pool:
         return _collect(pool, tasks, board, stop, progress)
 
 
@@ -168,6 +172,57 @@ def _collect(
         if progress is not None:
             progress(list(board))
     return sorted(results, key=lambda result: result.index)
+
+
+def _run_remotely(
+    executor: Executor, tasks: list[_Task], progress: Progress | None
+) -> list[TrialResult]:
+    """Run trials where there are neither our folders nor our memory: files go there and back."""
+    done = [0] * len(tasks)
+    futures = {
+        executor.submit(_run_elsewhere, replace(task, folder=None), _files(task.folder)): task
+        for task in tasks
+    }
+    pending, results = set(futures), []
+    try:
+        while pending:
+            finished, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+            for future in finished:
+                result, files = future.result()
+                results.append(result)
+                _write_files(futures[future].folder, files)
+                done[result.index] = futures[future].settings.steps
+            if progress is not None:
+                progress(done)
+    except KeyboardInterrupt:  # what is finished is saved
+        pass
+    finally:
+        for future in pending:
+            future.cancel()
+    return sorted(results, key=lambda result: result.index)
+
+
+_one_at_a_time = threading.Lock()  # in a worker of several threads
+
+
+def _run_elsewhere(task: _Task, files: dict[str, bytes]) -> tuple[TrialResult, dict[str, bytes]]:
+    with _one_at_a_time, tempfile.TemporaryDirectory(prefix="mdpdsl-") as name:
+        folder = Path(name)
+        _write_files(folder, files)
+        result = _run_task(replace(task, folder=folder), lambda steps: True)
+        return result, _files(folder)
+
+
+def _files(folder: Path | None) -> dict[str, bytes]:
+    if folder is None or not folder.exists():
+        return {}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def _write_files(folder: Path | None, files: Mapping[str, bytes]) -> None:
+    if folder is not None:
+        for name, content in files.items():
+            write_bytes(folder / name, content)
 
 
 def _run_task(task: _Task, watch: Callable[[int], bool]) -> TrialResult:

@@ -31,7 +31,7 @@ def test_the_json_keeps_its_contract_and_the_run_holds_every_file(tmp_path: Path
     run = json.loads((out / "run.json").read_text())
     assert (run["command"], run["model"], run["hash"]) == ("estimate", "spaces", record["hash"])
     assert run["settings"]["files"] == [{"path": str(log), "bytes": len(LOG), "rows": 6}]
-    assert {"duckdb", "pyarrow", "numpy"} <= run["versions"].keys()
+    assert {"pyarrow", "numpy"} <= run["versions"].keys()
     graph = from_npz(out / "estimate.npz")
     graph.validate()
     successors, probabilities = graph.row(graph.pair(1, 1))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,10 @@ def test_shuffled_rows_in_many_files_count_as_the_plain_counter_says(
     many = counted(model, *paths, time_step=1, batch_rows=batch_rows)
     assert entries(model, one) == entries(model, many) == plainly_counted(rows)
     assert one.rejected.counts == many.rejected.counts
+    with ThreadPoolExecutor(2) as executor:
+        dealt = counted(model, *paths, time_step=1, executor=executor, n_workers=n_files)
+    assert entries(model, dealt) == plainly_counted(rows)
+    assert one.rejected.counts == dealt.rejected.counts
 
 
 def test_an_episode_goes_on_in_the_next_file_in_either_order(tmp_path: Path) -> None:
@@ -270,6 +275,20 @@ def test_the_usual_step_does_not_depend_on_the_first_rows(tmp_path: Path) -> Non
         read = counted(model, write_csv(tmp_path / "log.csv", rows), batch_rows=batch_rows)
         assert read.counts.n_transitions == 39
         assert read.rejected.counts == {"gap in time": 2}
+
+
+def test_the_usual_step_is_that_of_all_files_together(tmp_path: Path) -> None:
+    model = spaces()
+    often, seldom = (
+        [{"episode": f"{s}", "time": s * t, "x": 0, "action": "a"} for t in range(n)]
+        for s, n in ((1.0, 50), (5.0, 20))
+    )
+    paths = [write_csv(tmp_path / "0.csv", seldom), write_csv(tmp_path / "1.csv", often)]
+    with ThreadPoolExecutor(1) as executor:
+        for ways in ({}, {"executor": executor, "n_workers": 2}):
+            read = counted(model, *paths, **ways)
+            assert (read.counts.n_transitions, read.time_step) == (49, 1.0)
+            assert read.rejected.counts == {"gap in time": 19}
 
 
 def test_jitter_of_times_is_no_gap(tmp_path: Path) -> None:

@@ -180,3 +180,19 @@ def test_a_cluster_without_workers_says_how_to_start_some() -> None:
         cluster_workers(cluster.scheduler_address),
     ):
         pass
+
+
+def test_replays_run_on_a_cluster(address: str, tmp_path: Path) -> None:
+    made = command("simulate", "riverswim", "--steps", "5_000", "--out", "a.csv", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    for name in ("explore", "compare"):
+        arguments = [name, "riverswim", "--log", "a.csv", "--algorithm", "random", "--json"]
+        done = [
+            command(*arguments, "--trials", "2", *more, cwd=tmp_path)
+            for more in ([], ["--cluster", address])
+        ]
+        records = [json.loads(each.stdout) for each in done]
+        worst = [
+            (record if name == "explore" else record["rows"][0])["worst"] for record in records
+        ]
+        assert worst[0] == worst[1], done[1].stderr

@@ -62,6 +62,11 @@ def parsed_settings(settings: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
+def several(number: int, noun: str) -> str:
+    """Say how many of something there are."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def whole_number(text: str) -> int:
     """Read a whole number as people write it: 100000, 100_000, 1e5."""
     try:

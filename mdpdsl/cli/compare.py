@@ -21,6 +21,7 @@ from mdpdsl.cli.exploring import (
 )
 from mdpdsl.cli.output import built_model, fail, print_json
 from mdpdsl.cli.planning import oracle_options, oracle_warnings, require_oracle, telling_failures
+from mdpdsl.cli.replaying import log_options, requested_log
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError
 from mdpdsl.explore.algorithms import plan_for
@@ -47,6 +48,7 @@ PAPER_ROWS: tuple[dict[str, Any], ...] = (
 
 @click.command("compare")
 @click.argument("model", metavar="MODEL")
+@log_options
 @click.option("algorithms", "--algorithm", multiple=True, help="An explorer; may be repeated.")
 @click.option(
     "kappas",
@@ -102,7 +104,27 @@ def command(
 ) -> None:
     """Compare explorers over trials; without any named, the rows of the paper's table."""
     n_jobs = parsed_jobs(jobs)
+    log = requested_log(flags)
     executor = click.get_current_context().with_resource(remote_workers(cluster))
+    if log is not None:
+        from mdpdsl.cli.replay_comparing import compare_in_log
+
+        compare_in_log(
+            log,
+            model=model,
+            overrides=parsed_settings(settings),
+            max_states=max_states,
+            flags=flags,
+            rows=chosen_rows(algorithms, kappas, horizons),
+            trials=trials,
+            seed=seed or 0,
+            n_jobs=n_jobs,
+            executor=executor,
+            layout=layout,
+            out=out,
+            is_quiet=is_quiet,
+            as_json=as_json,
+        )
     try:
         loaded = built_model(
             model,
@@ -114,7 +136,7 @@ def command(
         graph = loaded.graph
         chosen = [
             settings_from(loaded.checked.explore, flags, row)
-            for row in _rows(algorithms, kappas, horizons)
+            for row in chosen_rows(algorithms, kappas, horizons)
         ]
         for each in chosen:
             plan_for(each, graph.n_states)
@@ -134,8 +156,8 @@ def command(
     rows = []
     for each in chosen:
         with (
-            telling_failures(_label(each)),
-            showing(_label(each), each.steps, trials, is_quiet or as_json) as bar,
+            telling_failures(explorer_label(each)),
+            showing(explorer_label(each), each.steps, trials, is_quiet or as_json) as bar,
         ):
             results = run_trials(
                 graph,
@@ -162,10 +184,7 @@ def command(
         "latex": lambda: latex_table(title, rows, limits),
     }[layout]()
     if out is not None:
-        try:
-            write_text(out, table + ("\n" if not table.endswith("\n") else ""))
-        except OSError as error:
-            raise click.ClickException(f"cannot write {out}: {error.strerror}") from None
+        save_table(out, table)
     if as_json:
         print_json(_record(loaded, chosen, rows, trials, seed or 0) | _compared(rows, limits))
     else:
@@ -174,7 +193,15 @@ def command(
     sys.exit(0 if is_whole else 1)
 
 
-def _rows(
+def save_table(path: Path, table: str) -> None:
+    """Write a table to a file."""
+    try:
+        write_text(path, table + ("\n" if not table.endswith("\n") else ""))
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
+
+
+def chosen_rows(
     algorithms: tuple[str, ...], kappas: tuple[float, ...], horizons: tuple[str, ...]
 ) -> list[dict[str, Any]]:
     """Return the rows that the options name; horizon concerns kappa-dp alone."""
@@ -196,7 +223,8 @@ def _rows(
     return rows
 
 
-def _label(settings: ExploreSettings) -> str:
+def explorer_label(settings: ExploreSettings) -> str:
+    """Name an explorer where it runs."""
     return f"{settings.algorithm} kappa={settings.kappa:g} H={settings.horizon_text}"
 
 

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -22,7 +22,7 @@ from mdpdsl.cli.arguments import (
     parsed_jobs,
     parsed_settings,
 )
-from mdpdsl.cli.output import built_model, fail, print_json
+from mdpdsl.cli.output import built_spaces, counting_rows, fail, print_json
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import Diagnostic, ModelError
 from mdpdsl.results import RunConfiguration, RunDirectory, RunError, current_versions, write_json
@@ -117,10 +117,12 @@ def command(
     from mdpdsl.executors import ClusterError
 
     try:
-        loaded = _loaded(model, parsed_settings(settings), max_states, is_quiet or as_json)
+        loaded = built_spaces(
+            model, parsed_settings(settings), max_states=max_states, is_quiet=is_quiet or as_json
+        )
         with (
             _workers(cluster, min(n_jobs, len(expand_paths(logs)[0]))) as (executor, n_workers),
-            _showing(is_quiet or as_json) as progress,
+            counting_rows(is_quiet or as_json) as progress,
         ):
             read = count_logs(
                 loaded.checked,
@@ -175,18 +177,6 @@ def _check_out(out: Path | None) -> None:
     """Refuse a folder that holds something before any log is read."""
     if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise click.UsageError(f"{out} exists already; choose another --out")
-
-
-def _loaded(path: str, overrides: dict[str, str], max_states: int | None, is_quiet: bool) -> Model:
-    """Build a model over all its states; where some of them cannot be, over those it reaches."""
-    try:
-        return built_model(
-            path, overrides, all_states=True, max_states=max_states, is_quiet=is_quiet
-        )
-    except ModelError:
-        return built_model(
-            path, overrides, all_states=False, max_states=max_states, is_quiet=is_quiet
-        )
 
 
 def _saved(
@@ -278,21 +268,6 @@ def _new_folder(name: str) -> Path:
         number += 1
         folder = folder.with_name(f"{name}-estimate-{stamp}-{number}")
     return folder
-
-
-@contextmanager
-def _showing(is_quiet: bool) -> Iterator[Callable[[int], None] | None]:
-    """Count rows on a terminal."""
-    if is_quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading")
-        yield lambda rows: bar.update(task, description=f"{rows:,} rows")
 
 
 def _print(model: Model, read: LogCounts, record: dict[str, Any]) -> None:

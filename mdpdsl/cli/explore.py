@@ -21,9 +21,10 @@ from mdpdsl.cli.exploring import (
 )
 from mdpdsl.cli.output import built_model, fail, print_diagnostics, print_json
 from mdpdsl.cli.planning import oracle_options, oracle_warnings, require_oracle, telling_failures
+from mdpdsl.cli.replaying import is_replay, log_options, requested_log
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError, Source
-from mdpdsl.estimate.counts import estimated_graph
+from mdpdsl.estimate.counts import estimated_graph, too_large_estimate
 from mdpdsl.explore.executor import TrialResult, run_trials
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.metrics import history_arrays
@@ -44,6 +45,7 @@ from mdpdsl.results import (
 
 @click.command("explore")
 @click.argument("model", metavar="MODEL", required=False)
+@log_options
 @click.option(
     "algorithm",
     "--algorithm",
@@ -82,15 +84,35 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Explore a simulated system and say how well its model could be estimated.
+    """Explore a simulated system, or a log, and say how well its model could be estimated.
 
     Flags override the model's `explore` block, which overrides the defaults.
     """
     n_jobs = parsed_jobs(jobs)
+    log = requested_log(flags)
     executor = click.get_current_context().with_resource(remote_workers(cluster))
+    if log is not None or is_replay(resume):
+        from mdpdsl.cli.replay_exploring import explore_log
+
+        explore_log(
+            log,
+            model=model,
+            overrides=parsed_settings(settings),
+            max_states=max_states,
+            flags=flags,
+            trials=trials,
+            seed=seed,
+            n_jobs=n_jobs,
+            executor=executor,
+            out=out,
+            resume=resume,
+            is_quiet=is_quiet,
+            as_json=as_json,
+        )
+        return
     try:
         if resume is not None:
-            run, configuration, loaded = _resumed(resume, model, flags, trials, seed, as_json)
+            run, configuration, loaded = resumed_run(resume, model, flags, trials, seed, as_json)
         elif model is None:
             raise click.UsageError("give a MODEL, or --resume DIR")
         else:
@@ -143,11 +165,11 @@ def command(
         raise click.ClickException(stopped)
     summary = summarize(chosen, results)
     limits = exploration_limits(loaded.graph)
-    record = _record(configuration, chosen, results, summary, run) | _compared(summary, limits)
+    record = run_record(configuration, chosen, results, summary, run) | _compared(summary, limits)
     record["utility_optimum"] = (
         best_utility(loaded.graph, chosen.kappa) if limits.reason is None else None
     )
-    _save(run, loaded.graph, results, record, chosen.prior)
+    save_run(run, loaded.graph, results, record, chosen.prior)
     if as_json:
         print_json(record)
     else:
@@ -201,14 +223,19 @@ def _started(
         trials=trials or int(block.get("trials", 1)),
         versions=current_versions(),
     )
-    if out is None:
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        out = Path("runs") / f"{loaded.name}-{chosen.algorithm}-{stamp}"
-        number = 1
-        while out.exists():
-            number += 1
-            out = out.with_name(f"{loaded.name}-{chosen.algorithm}-{stamp}-{number}")
-    return RunDirectory.create(out, configuration, loaded.source.text), configuration, loaded
+    folder = out or new_folder(f"{loaded.name}-{chosen.algorithm}")
+    return RunDirectory.create(folder, configuration, loaded.source.text), configuration, loaded
+
+
+def new_folder(name: str) -> Path:
+    """Return a folder for a run that does not exist yet."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    folder = Path("runs") / f"{name}-{stamp}"
+    number = 1
+    while folder.exists():
+        number += 1
+        folder = folder.with_name(f"{name}-{stamp}-{number}")
+    return folder
 
 
 def _check_algorithm(chosen: ExploreSettings, n_states: int) -> None:
@@ -217,7 +244,7 @@ def _check_algorithm(chosen: ExploreSettings, n_states: int) -> None:
     plan_for(chosen, n_states)
 
 
-def _resumed(
+def resumed_run(
     path: Path,
     model: str | None,
     flags: dict[str, Any],
@@ -225,6 +252,7 @@ def _resumed(
     seed: int | None,
     as_json: bool,
 ) -> tuple[RunDirectory, RunConfiguration, Model]:
+    """Open a run to go on with it; raise RunError where that cannot be."""
     run, configuration = RunDirectory.open(path)
     if configuration.command != "explore":
         raise RunError(f"{path} is a run of `{configuration.command}`, which cannot be resumed")
@@ -247,13 +275,14 @@ def _resumed(
     return run, configuration, loaded
 
 
-def _record(
+def run_record(
     configuration: RunConfiguration,
     chosen: ExploreSettings,
     results: list[TrialResult],
     summary: Summary,
     run: RunDirectory,
 ) -> dict[str, Any]:
+    """Return what JSON says of a run."""
     trials = [
         {
             "seed": configuration.seed,
@@ -288,13 +317,14 @@ def _record(
     }
 
 
-def _save(
+def save_run(
     run: RunDirectory,
     graph: TransitionGraph,
     results: list[TrialResult],
     record: dict[str, Any],
     prior: float,
 ) -> None:
+    """Write the results of a run."""
     for result in results:
         folder = run.trial(result.index)
         counts = result.counts
@@ -307,7 +337,8 @@ def _save(
             },
         )
         write_arrays(folder / "metrics.npz", history_arrays(result.history))
-        to_npz(estimated_graph(counts, graph, prior), folder / "estimate.npz")
+        if too_large_estimate(counts, graph) is None:
+            to_npz(estimated_graph(counts, graph, prior), folder / "estimate.npz")
         if (folder / "episodes.json").exists():
             _write_gaps(folder / "episodes.json", record["utility_optimum"])
     write_json(run.path / "summary.json", record)
@@ -334,8 +365,10 @@ def _print(record: dict[str, Any], summary: Summary) -> None:
         table.add_row("simulated", "the continuous system, seen through its bins")
     table.add_row("steps", f"{record['steps']:,} x {n_trials} trial{'s' if n_trials > 1 else ''}")
     table.add_row("failed", f"{summary.failure_rate:.0%} (a pair was left unvisited)")
-    table.add_row("L_Worst", _figure(summary.worst, summary.worst_se) + _times(record, "worst"))
-    table.add_row("L_Avg", _figure(summary.average, summary.average_se) + _times(record, "average"))
+    table.add_row("L_Worst", figure_text(summary.worst, summary.worst_se) + _times(record, "worst"))
+    table.add_row(
+        "L_Avg", figure_text(summary.average, summary.average_se) + _times(record, "average")
+    )
     if summary.squared_error is not None:
         table.add_row("error", f"{summary.squared_error:.3g} mean of ||P - P_hat||^2")
     table.add_row("speed", f"{summary.steps_per_second:,.0f} steps/s")
@@ -344,7 +377,8 @@ def _print(record: dict[str, Any], summary: Summary) -> None:
     console.print(table)
 
 
-def _figure(value: float | None, error: float | None) -> str:
+def figure_text(value: float | None, error: float | None) -> str:
+    """Say a figure with its standard error."""
     if value is None:
         return "none: every trial failed"
     return f"{value:,.1f}" + (f" ± {error:,.1f}" if error is not None else "")

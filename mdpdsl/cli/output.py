@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -60,6 +60,36 @@ def built_model(
         )
         _ = model.graph
     return model
+
+
+def built_spaces(
+    path: str, overrides: Mapping[str, str], *, max_states: int | None, is_quiet: bool
+) -> Model:
+    """Build a model over all its states; where some of them cannot be, over those it reaches."""
+    try:
+        return built_model(
+            path, overrides, all_states=True, max_states=max_states, is_quiet=is_quiet
+        )
+    except ModelError:
+        return built_model(
+            path, overrides, all_states=False, max_states=max_states, is_quiet=is_quiet
+        )
+
+
+@contextmanager
+def counting_rows(is_quiet: bool) -> Iterator[Callable[[int], None] | None]:
+    """Count the rows of a log on a terminal."""
+    if is_quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading")
+        yield lambda rows: bar.update(task, description=f"{rows:,} rows")
 
 
 @contextmanager

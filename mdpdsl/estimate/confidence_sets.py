@@ -8,16 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from mdpdsl.estimate.confidence import l1_radius
-from mdpdsl.estimate.counts import Counts, estimated_graph
+from mdpdsl.estimate.counts import Counts, estimated_graph, too_large_estimate
 from mdpdsl.estimate.intervals import Intervals, joint_intervals
 from mdpdsl.estimate.rejections import Rejections
 from mdpdsl.graph.npz import to_npz
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.results import write_arrays, write_json
-
-#: Entries that the uniform rows of pairs never seen may take in `estimate.npz`.
-MOST_UNIFORM_ENTRIES = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +70,7 @@ def save_estimate(
         reason: [asdict(example) for example in kept] for reason, kept in rejected.examples.items()
     }
     write_json(folder / "rejected.json", {"rejected": rejected.counts, "examples": examples})
-    n_uniform = int(np.count_nonzero(counts.visits == 0)) * spaces.n_states
-    if n_uniform > MOST_UNIFORM_ENTRIES:
-        return (
-            f"the uniform rows of pairs never seen would take {n_uniform:,} entries; "
-            "counts.npz has what was seen"
-        )
-    to_npz(estimated_graph(counts, spaces, prior), folder / "estimate.npz")
-    return None
+    missing = too_large_estimate(counts, spaces)
+    if missing is None:
+        to_npz(estimated_graph(counts, spaces, prior), folder / "estimate.npz")
+    return missing

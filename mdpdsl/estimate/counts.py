@@ -9,6 +9,9 @@ import numpy as np
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 
+#: Entries that the uniform rows of pairs never visited may take in an estimate that is written.
+MOST_UNIFORM_ENTRIES = 50_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class Counts:
@@ -85,6 +88,17 @@ def estimated_graph(
         successor=successor,
         probability=probability,
         branch_reward=None,
+    )
+
+
+def too_large_estimate(counts: Counts, spaces: TransitionGraph) -> str | None:
+    """Say why the estimated graph is not to be written, where its uniform rows are too many."""
+    n_uniform = int(np.count_nonzero(counts.visits == 0)) * spaces.n_states
+    if n_uniform <= MOST_UNIFORM_ENTRIES:
+        return None
+    return (
+        f"the uniform rows of pairs never seen would take {n_uniform:,} entries; "
+        "counts.npz has what was seen"
     )
 
 

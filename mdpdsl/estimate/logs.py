@@ -23,6 +23,7 @@ from scipy.sparse.csgraph import connected_components
 
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.estimate.counts import Counts, merge
+from mdpdsl.estimate.ordering import TransitionOrder
 from mdpdsl.estimate.passes import (
     LogProblem,
     LogReading,
@@ -87,11 +88,13 @@ def count_logs(
     progress: Progress | None = None,
     executor: Executor | None = None,
     n_workers: int = 1,
+    order: TransitionOrder | None = None,
 ) -> LogCounts:
     """Count the transitions of files, folders and globs over the pairs of a graph.
 
     An episode goes on in another file if both have episodes and times, unless files are separate.
-    With an executor files are dealt out to its workers. Raise LogError if there is no row to read.
+    With an executor files are dealt out to its workers; with `order`, transitions are kept there as
+    they come, too, which is for one process. Raise LogError if there is no row to read.
     """
     began = time.perf_counter()
     paths, missing = expand_paths([str(pattern) for pattern in patterns])
@@ -99,7 +102,8 @@ def count_logs(
     problems = [*map(LogProblem, missing), *problems]
     if not paths:
         raise LogError(problems)
-    reading = LogReading(model, graph, are_files_separate, batch_rows)
+    assert order is None or executor is None
+    reading = LogReading(model, graph, are_files_separate, batch_rows, order)
     usual_bin = None if time_step is None else _bin_of(time_step)
     count_all = _counter(reading, executor, progress)
     n_groups = 1 if executor is None else min(len(paths), PARTS_PER_WORKER * n_workers)

@@ -18,6 +18,7 @@ from mdpdsl.estimate.ahead import ahead
 from mdpdsl.estimate.columns import ColumnPlan, column_plan
 from mdpdsl.estimate.conversion import Converter
 from mdpdsl.estimate.counts import Counts
+from mdpdsl.estimate.ordering import TransitionOrder
 from mdpdsl.estimate.readers import LogFile, LogFileError, RawBatch, open_log, read_log
 from mdpdsl.estimate.records import Records
 from mdpdsl.estimate.rejections import Rejections
@@ -46,6 +47,7 @@ class LogReading:
     graph: TransitionGraph
     are_files_separate: bool
     batch_rows: int
+    order: TransitionOrder | None = None  # keeps transitions as they come, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +124,10 @@ class _Attempt:
         self.episodes = np.empty(0, np.int64)
         self.table = TransitionTable(graph.n_pairs, graph.n_states)
         paths = {index: str(path) for index, path in self.files}
-        self.sequencer = Sequencer(self.table, self.rejected, paths, self.usual_bin)
+        order = self.reading.order
+        if order is not None:
+            order.clear()
+        self.sequencer = Sequencer(self.table, self.rejected, paths, self.usual_bin, order)
         self._logs: list[LogFile] = []
 
     def run(self, is_ordered: bool) -> None:
@@ -180,7 +185,10 @@ class _Attempt:
             yield converter.records(raw)
         else:
             pairs, following = converter.transitions(raw)
-            self.table.add(pairs * self.reading.graph.n_states + following)
+            codes = pairs * self.reading.graph.n_states + following
+            self.table.add(codes)
+            if self.reading.order is not None:
+                self.reading.order.add_whole(codes)
 
     def _note(self, place: int, raw: RawBatch) -> None:
         self.rows[place] += len(raw.rows) + len(raw.broken)

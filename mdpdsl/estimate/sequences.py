@@ -9,6 +9,7 @@ import numpy as np
 
 from mdpdsl.estimate import rejections as reasons
 from mdpdsl.estimate.counts import Counts, counts_from
+from mdpdsl.estimate.ordering import TransitionOrder
 from mdpdsl.estimate.records import NO_ACTION, NO_PAIR, Records, joined
 from mdpdsl.estimate.rejections import Rejections
 from mdpdsl.graph.space import IntArray
@@ -93,13 +94,14 @@ class OrderWatch:
             return
         starts = np.empty(len(records), np.int64)
         n = counting.starts_in_order(records.source, records.episode, records.time, starts)
-        first = (int(records.source[0]), int(records.episode[0]), float(records.time[0]))
+        source = np.abs(records.source)  # its sign tells nothing of the order of files
+        first = (int(source[0]), int(records.episode[0]), float(records.time[0]))
         is_new = self._last is None or self._last[:2] != first[:2]
         if n < 0 or (not is_new and self._last is not None and first[2] < self._last[2]):
             raise OutOfOrderError
         places = np.concatenate([[0], starts[:n]]) if is_new else starts[:n]
-        self._enter(records.source[places], records.episode[places])
-        self._last = (int(records.source[-1]), int(records.episode[-1]), float(records.time[-1]))
+        self._enter(source[places], records.episode[places])
+        self._last = (int(source[-1]), int(records.episode[-1]), float(records.time[-1]))
 
     def _enter(self, source: StateArray, episode: IntArray) -> None:
         """Take note of episodes that begin."""
@@ -139,8 +141,10 @@ class Sequencer:
         rejected: Rejections,
         paths: Mapping[int, str],
         usual_bin: int | None,
+        order: TransitionOrder | None = None,
     ) -> None:
         self._table, self._rejected, self._paths = table, rejected, paths
+        self._order = order
         self.usual_bin = usual_bin
         self.histogram = np.zeros(counting.N_BINS, np.int64)
         # What is carried: the last row whose predecessors are done, and all rows of the latest
@@ -150,7 +154,8 @@ class Sequencer:
 
     def feed(self, records: Records) -> None:
         """Count what the next rows add."""
-        if len(records) < 3 or not records.is_clean or self.usual_bin is None:
+        is_short_way = records.is_clean and len(records) > 2 and self._order is None
+        if not is_short_way or self.usual_bin is None:
             self._feed_checked(records)
             return
         self._feed_checked(records.take(slice(0, 1)))
@@ -230,6 +235,8 @@ class Sequencer:
         codes = np.empty(len(rows), np.int64)
         n = counting.transitions(kind, rows.pair, rows.state, self._table.n_states, codes)
         self._table.add(codes[:n])
+        if self._order is not None:
+            self._order.add(codes[:n], rows, kind)
         self._tell(rows, kind)
 
     def _without_duplicates(self, rows: Records) -> Records:

@@ -35,7 +35,10 @@ _ROW = np.dtype([(name, _WIDE.get(name, np.int32)) for name in ARRAYS])
 
 
 def sorted_records(records: Iterator[Records], batch_rows: int) -> Iterator[Records]:
-    """Return rows by source, episode and time; rows of one time in the order they come."""
+    """Return rows by source, episode and time; rows of one time in the order they come.
+
+    Files whose episodes are their own come one after the other, whatever the sign of their source.
+    """
     with tempfile.TemporaryDirectory(prefix="mdpdsl-") as folder:
         runs, is_clean = _sorted_runs(records, Path(folder))
         yield from ahead(_merged(runs, batch_rows, is_clean))
@@ -130,7 +133,7 @@ def _cuts(runs: Sequence[_Run]) -> Iterator[list[int]]:
 
 
 def _mark(row: np.void) -> _Mark:
-    return int(row["source"]), int(row["episode"]), float(row["time"])
+    return abs(int(row["source"])), int(row["episode"]), float(row["time"])
 
 
 class _Sorter:
@@ -154,5 +157,5 @@ class _Sorter:
         order[:] = np.arange(n)
         refine_order(real_keys(rows["time"]), order, *scratch)
         refine_order(whole_keys(rows["episode"]), order, *scratch)
-        refine_order(whole_keys(rows["source"]), order, *scratch)
+        refine_order(whole_keys(np.abs(rows["source"])), order, *scratch)
         return np.take(rows, order, out=self._sorted[:n], mode="clip")

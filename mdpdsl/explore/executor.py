@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.results import write_bytes
 from mdpdsl.simulate.failures import SimulationError
+
+if TYPE_CHECKING:
+    from mdpdsl.explore.queues import LogQueues
+    from mdpdsl.explore.replay import ReplayEnd
 
 #: Told, for each trial, the steps done; called about five times a second.
 Progress = Callable[[list[int]], None]
@@ -39,6 +43,7 @@ class TrialResult:
     counts: Counts
     seconds: float
     residual: float
+    replay: ReplayEnd | None = None  # of a log
 
     @property
     def failed(self) -> bool:
@@ -53,7 +58,7 @@ class _Task:
     seed: int
     index: int
     folder: Path | None
-    system: RawSystem | None
+    system: RawSystem | LogQueues | None
 
 
 def run_trials(
@@ -63,7 +68,7 @@ def run_trials(
     seed: int,
     trials: int,
     jobs: int | None = None,
-    system: RawSystem | None = None,
+    system: RawSystem | LogQueues | None = None,
     folder_of: Callable[[int], Path] | None = None,
     progress: Progress | None = None,
     executor: Executor | None = None,
@@ -72,7 +77,8 @@ def run_trials(
 
     An interrupt (Ctrl-C) stops all trials where they are; those with a folder are saved. With
     `settings.simulate` continuous it is `system` that is explored, and `truth` that it is measured
-    against; raise SimulationError where a system fails.
+    against; raise SimulationError where a system fails. A log in the place of `system` is replayed,
+    and `truth` is its own graph.
     """
     from mdpdsl.explore.trial import compile_loop
 
@@ -90,7 +96,9 @@ def run_trials(
         return _run_here(tasks, progress)
     context: Any = process_context()
     board, stop = context.Array("q", trials), context.Event()
-    with process_pool(n_jobs, _adopt, board, stop) as pool:
+    with process_pool(n_jobs, _adopt, board, stop, system) as pool:
+        # A log may be large: processes have it from their start, rather than with each task.
+        tasks = [replace(task, system=None) for task in tasks]
         return _collect(pool, tasks, board, stop, progress)
 
 
@@ -133,12 +141,13 @@ def _run_here(tasks: list[_Task], progress: Progress | None) -> list[TrialResult
 
 _board: Any = None
 _stop: Any = None
+_system: Any = None
 
 
-def _adopt(board: Any, stop: Any) -> None:
-    """Take over, in a new process, the board of progress and the sign to stop."""
-    global _board, _stop
-    _board, _stop = board, stop
+def _adopt(board: Any, stop: Any, system: Any) -> None:
+    """Take over, in a new process, the board of progress, the sign to stop and the system."""
+    global _board, _stop, _system
+    _board, _stop, _system = board, stop, system
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells when to stop
 
 
@@ -147,7 +156,7 @@ def _run_in_process(task: _Task) -> TrialResult:
         _board[task.index] = steps
         return not _stop.is_set()
 
-    return _run_task(task, watch)
+    return _run_task(replace(task, system=_system), watch)
 
 
 def _collect(
@@ -226,6 +235,7 @@ def _write_files(folder: Path | None, files: Mapping[str, bytes]) -> None:
 
 
 def _run_task(task: _Task, watch: Callable[[int], bool]) -> TrialResult:
+    from mdpdsl.explore.replay import LoggedExperience
     from mdpdsl.explore.trial import continue_trial, final_measures, load_trial, new_trial
 
     seeds = trial_seeds(task.seed, task.index)
@@ -238,12 +248,14 @@ def _run_task(task: _Task, watch: Callable[[int], bool]) -> TrialResult:
             continue_trial(trial, task.truth, watch, task.folder)
     except SimulationError as error:
         raise SimulationError(f"trial {task.index}: {error}") from None
+    counts, experience = trial.counts, trial.experience
     return TrialResult(
         index=task.index,
         is_finished=trial.is_finished,
         measures=final_measures(trial, task.truth) if trial.history else None,
         history=tuple(trial.history),
-        counts=trial.counts,
+        counts=counts,
         seconds=trial.seconds,
         residual=trial.explorer.residual(),
+        replay=experience.end(counts) if isinstance(experience, LoggedExperience) else None,
     )

@@ -36,6 +36,9 @@ class Experience(Protocol):
 class SimulatedGraph:
     """The finite model itself: successors are drawn from its transition graph."""
 
+    has_ended = False
+    measured = slice(None)  # all pairs
+
     def __init__(self, graph: TransitionGraph, generator: np.random.Generator) -> None:
         self.graph = graph
         self.generator = generator
@@ -79,6 +82,9 @@ class SimulatedSystem:
     the estimate of a pair depends on how its cell was entered. Its kernels are loaded where they
     are needed, which a run of the finite model never does.
     """
+
+    has_ended = False
+    measured = slice(None)  # all pairs
 
     def __init__(
         self, graph: TransitionGraph, system: RawSystem, generator: np.random.Generator

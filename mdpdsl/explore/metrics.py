@@ -62,8 +62,13 @@ def history_arrays(history: Sequence[Measures]) -> dict[str, FloatArray]:
 
 def mean_squared_error(truth: TransitionGraph, counts: Counts) -> float:
     """Return the mean over visited pairs of ||P - P_hat||_2^2."""
+    seen = counts.visits > 0
+    return float(squared_errors(truth, counts)[seen].mean()) if seen.any() else float("nan")
+
+
+def squared_errors(truth: TransitionGraph, counts: Counts) -> FloatArray:
+    """Return ||P - P_hat||_2^2 of every pair, P_hat being 0 where there is no visit, [n_pairs]."""
     visits = counts.visits
-    seen = visits > 0
     pair = np.repeat(np.arange(truth.n_pairs), np.diff(counts.successor_start))
     estimate = counts.count / visits[pair]
     # ||P - P_hat||^2 = sum P^2 - 2 sum P P_hat + sum P_hat^2, the middle over what was seen.
@@ -77,8 +82,7 @@ def mean_squared_error(truth: TransitionGraph, counts: Counts) -> float:
     n_pairs = truth.n_pairs
     mixed = np.bincount(pair, matching * estimate, minlength=n_pairs)
     squares = np.bincount(pair, estimate**2, minlength=n_pairs)
-    error = true_squares - 2 * mixed + squares
-    return float(error[seen].mean()) if seen.any() else float("nan")
+    return np.asarray(true_squares - 2 * mixed + squares)
 
 
 def checkpoints(steps: int, per_decade: int = 6) -> list[int]:

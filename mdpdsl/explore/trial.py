@@ -1,7 +1,8 @@
-"""One trial of an explorer against a simulated system; it may stop anywhere and go on later.
+"""One trial of an explorer against a system or a log; it may stop anywhere and go on later.
 
 Where it stops makes no difference to what it does: the loop is a function of the memory, the state
-(with the raw values of a continuous one) and the two random generators, saved together.
+(with the raw values of a continuous system, or what is taken of a log) and the two random
+generators, saved together.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from mdpdsl.estimate.counts import Counts
 from mdpdsl.explore.experience import SimulatedGraph, SimulatedSystem
 from mdpdsl.explore.explorer import Explorer, memory_counts
 from mdpdsl.explore.metrics import Measures, checkpoints, mean_squared_error, measure
+from mdpdsl.explore.queues import LogQueues
+from mdpdsl.explore.replay import LoggedExperience
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.memory import Memory
@@ -38,7 +41,7 @@ class Trial:
     """A trial on its way."""
 
     explorer: Explorer
-    experience: SimulatedGraph | SimulatedSystem
+    experience: SimulatedGraph | SimulatedSystem | LoggedExperience
     done: int = 0
     seconds: float = 0.0
     history: list[Measures] = field(default_factory=list)
@@ -55,8 +58,8 @@ class Trial:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all steps are done."""
-        return self.done == self.explorer.settings.steps
+        """Whether all steps are done, or no more can be."""
+        return self.done == self.explorer.settings.steps or self.experience.has_ended
 
     @property
     def counts(self) -> Counts:
@@ -68,12 +71,17 @@ def new_trial(
     truth: TransitionGraph,
     settings: ExploreSettings,
     seeds: np.random.SeedSequence,
-    system: RawSystem | None = None,
+    system: RawSystem | LogQueues | None = None,
 ) -> Trial:
-    """Start a trial: one generator for the explorer's choices, one for the system's."""
+    """Start a trial: one generator for the explorer's choices, one for the system's.
+
+    With a log for the system, `truth` is the log's own graph.
+    """
     explorer_seed, system_seed = seeds.spawn(2)
     explorer = Explorer(truth, settings, np.random.default_rng(explorer_seed))
     generator = np.random.default_rng(system_seed)
+    if isinstance(system, LogQueues):
+        return Trial(explorer, LoggedExperience(system))
     if settings.simulate == "model":
         return Trial(explorer, SimulatedGraph(truth, generator))
     if system is None:
@@ -82,7 +90,7 @@ def new_trial(
 
 
 def compile_loop(
-    truth: TransitionGraph, settings: ExploreSettings, system: RawSystem | None = None
+    truth: TransitionGraph, settings: ExploreSettings, system: RawSystem | LogQueues | None = None
 ) -> None:
     """Have the loop compiled, or loaded, before any of its time is taken."""
     trial = new_trial(truth, settings, np.random.SeedSequence(0), system)
@@ -97,21 +105,24 @@ def continue_trial(
     """Run a trial to its end, or until the watch says stop; measure it at its checkpoints."""
     settings, explorer = trial.explorer.settings, trial.explorer
     c = squared_l2_complexity(truth)
+    measured = trial.experience.measured
+    true_c = None if isinstance(trial.experience, LoggedExperience) else c
     pending = [t for t in checkpoints(settings.steps) if t > trial.done]
     chunk = 1_000
     saved_at = time.perf_counter()
-    while pending:
+    while pending and not trial.experience.has_ended:
         begin = time.perf_counter()
-        n = min(chunk, pending[0] - trial.done, explorer.prepare(c))
+        n = min(chunk, pending[0] - trial.done, explorer.prepare(true_c))
         done = trial.experience.explore(explorer, n)
         trial.done += done
         elapsed = time.perf_counter() - begin
         trial.seconds += elapsed
         if done == n == chunk and elapsed < LOOK_SECONDS / 2:
             chunk *= 2
-        if trial.done == pending[0]:
+        if trial.done == pending[0] or _is_unmeasured_end(trial):
             pending.pop(0)
-            trial.history.append(measure(trial.done, explorer.memory.visits, c, settings.kappa))
+            visits = explorer.memory.visits[measured]
+            trial.history.append(measure(trial.done, visits, c[measured], settings.kappa))
         if not watch(trial.done):
             break
         if save_to is not None and time.perf_counter() - saved_at > SAVE_SECONDS:
@@ -121,8 +132,16 @@ def continue_trial(
         save_trial(trial, save_to)
 
 
+def _is_unmeasured_end(trial: Trial) -> bool:
+    """Tell whether a trial has ended since it was measured last."""
+    is_measured = bool(trial.history) and trial.history[-1].step == trial.done
+    return trial.experience.has_ended and not is_measured
+
+
 def final_measures(trial: Trial, truth: TransitionGraph) -> Measures:
-    """Return the last measures, with the true error."""
+    """Return the last measures, with the true error where there is a truth."""
+    if isinstance(trial.experience, LoggedExperience):
+        return trial.history[-1]
     error = mean_squared_error(truth, trial.counts)
     last = trial.history[-1]
     return Measures(**(asdict(last) | {"squared_error": error}))
@@ -153,7 +172,7 @@ def load_trial(
     settings: ExploreSettings,
     seeds: np.random.SeedSequence,
     folder: Path,
-    system: RawSystem | None = None,
+    system: RawSystem | LogQueues | None = None,
 ) -> Trial:
     """Go on from what was saved; start anew where nothing was."""
     trial = new_trial(truth, settings, seeds, system)

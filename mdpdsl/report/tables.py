@@ -16,16 +16,21 @@ def text_table(title: str, rows: Sequence[Summary], limits: Limits) -> str:
     """Return a table for a terminal, with ratios to the optimum."""
     cells = [COLUMNS, *(_cells(row, limits) for row in rows)]
     if limits.reason is None:
-        figures = ("", _figure(limits.worst), "", "", _figure(limits.average), "", "", "")
+        figures = ("", figure(limits.worst), "", "", figure(limits.average), "", "", "")
         cells.append(("optimum", *figures))
-    widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
-    lines = [title]
+    return "\n".join([title, *aligned(cells)])
+
+
+def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: the first column to the left, all others to the right."""
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    lines = []
     for row in cells:
         first = f"{row[0]:<{widths[0]}}"
         lines.append(
             "  ".join([first, *(f"{c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True))])
         )
-    return "\n".join(lines)
+    return lines
 
 
 def csv_table(rows: Sequence[Summary], limits: Limits) -> str:
@@ -66,12 +71,12 @@ def latex_table(title: str, rows: Sequence[Summary], limits: Limits) -> str:
         r"\midrule",
     ]
     for row in rows:
-        worst = _latex_figure(row.worst, row.worst_se, best_worst)
-        average = _latex_figure(row.average, row.average_se, best_average)
+        worst = latex_figure(row.worst, row.worst_se, best_worst)
+        average = latex_figure(row.average, row.average_se, best_average)
         failure = rf"{100 * row.failure_rate:.0f}\%" if row.failure_rate else "0"
-        lines.append(rf"{_latex_label(row)} & {failure} & {worst} & {average} \\")
+        lines.append(rf"{latex_label(row)} & {failure} & {worst} & {average} \\")
     if limits.reason is None:
-        worst, average = (_latex_figure(v, None, None) for v in (limits.worst, limits.average))
+        worst, average = (latex_figure(v, None, None) for v in (limits.worst, limits.average))
         lines += [r"\midrule", rf"optimum & & {worst} & {average} \\"]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
@@ -80,17 +85,18 @@ def _cells(row: Summary, limits: Limits) -> tuple[str, ...]:
     return (
         row.label,
         f"{row.failure_rate:.0%}",
-        _figure(row.worst),
-        _figure(row.worst_se),
+        figure(row.worst),
+        figure(row.worst_se),
         _ratio(limits.ratio_worst(row.worst)),
-        _figure(row.average),
-        _figure(row.average_se),
+        figure(row.average),
+        figure(row.average_se),
         _ratio(limits.ratio_average(row.average)),
         f"{row.steps_per_second:,.0f}",
     )
 
 
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
+    """Say a figure, or that there is none."""
     return "--" if value is None else f"{value:,.1f}"
 
 
@@ -98,14 +104,16 @@ def _ratio(value: float | None) -> str:
     return "--" if value is None else f"{value:.2f}"
 
 
-def _latex_label(row: Summary) -> str:
+def latex_label(row: Summary) -> str:
+    """Name an explorer as the paper does."""
     if row.algorithm != "kappa-dp":
         return row.algorithm
     horizon = "" if row.horizon == "inf" else f", H={row.horizon}"
     return rf"$\kappa$-Explorer ($\kappa={row.kappa:g}{horizon}$)"
 
 
-def _latex_figure(value: float | None, error: float | None, best: float | None) -> str:
+def latex_figure(value: float | None, error: float | None, best: float | None) -> str:
+    """Return a figure with its standard error, in bold where it is the best."""
     if value is None:
         return "--"
     text = rf"\textbf{{{value:.1f}}}" if value == best else f"{value:.1f}"

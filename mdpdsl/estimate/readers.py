@@ -24,7 +24,7 @@ from mdpdsl.estimate import minari_paths
 from mdpdsl.graph.space import IntArray
 
 #: Rows of a batch.
-BATCH_ROWS = 262_144
+BATCH_ROWS = 131_072
 #: Bytes that a text file is read by.
 BLOCK_BYTES = 8_000_000
 _PIECE_BYTES = 1 << 16

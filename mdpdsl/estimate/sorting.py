@@ -7,25 +7,33 @@ each run, are read together, sorted again, and handed on.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from mdpdsl.estimate.ahead import ahead
 from mdpdsl.estimate.records import ARRAYS, Records, records_from
 from mdpdsl.kernels.ordering import real_keys, refine_order, whole_keys
 
 #: Rows of a run; sorting takes some 130 bytes for each.
-RUN_ROWS = 750_000
+RUN_ROWS = 400_000
 #: One row of a run in so many is in the sample.
 SAMPLE_STEP = 256
+#: Threads that sort; each has a run in memory.
+MOST_THREADS = 4
+
+T = TypeVar("T")
 
 _Packed = npt.NDArray[np.void]
 _Mark = tuple[int, int, float]  # source, episode, time
@@ -39,26 +47,35 @@ def sorted_records(records: Iterator[Records], batch_rows: int) -> Iterator[Reco
 
     Files whose episodes are their own come one after the other, whatever the sign of their source.
     """
-    with tempfile.TemporaryDirectory(prefix="mdpdsl-") as folder:
-        runs, is_clean = _sorted_runs(records, Path(folder))
-        yield from ahead(_merged(runs, batch_rows, is_clean))
+    n_threads = min(MOST_THREADS, os.cpu_count() or 1)
+    sorters = _Sorters(n_threads)
+    with (
+        tempfile.TemporaryDirectory(prefix="mdpdsl-") as folder,
+        ThreadPoolExecutor(n_threads) as threads,
+    ):
+        here = Path(folder)
+        writing = ((sorters, parts, here / f"{n}") for n, parts in enumerate(_pieces(records)))
+        runs = list(_in_order(threads, n_threads, _written, writing))
+        is_clean = all(run.is_clean for run in runs)
+        merging = ((sorters, runs, cuts, batch_rows, is_clean) for cuts in pairwise(_cuts(runs)))
+        for batches in _in_order(threads, n_threads, _merged, merging):
+            yield from batches
 
 
-def _sorted_runs(records: Iterator[Records], folder: Path) -> tuple[list[_Run], bool]:
-    """Write runs while the next rows are read; return them, and whether all rows are clean."""
-    sorter = _Sorter()
-    runs: list[_Run] = []
-    is_clean = True
-    waiting: Future[_Run] | None = None
-    with ThreadPoolExecutor(1) as thread:
-        for n, parts in enumerate(_pieces(records)):
-            is_clean &= all(part.is_clean for part in parts)
-            if waiting is not None:
-                runs.append(waiting.result())
-            waiting = thread.submit(_written, sorter, parts, folder / f"{n}")
-        if waiting is not None:
-            runs.append(waiting.result())
-    return runs, is_clean
+def _in_order(
+    threads: Executor,
+    n_ahead: int,
+    function: Callable[..., T],
+    arguments: Iterator[tuple[Any, ...]],
+) -> Iterator[T]:
+    """Call a function in threads, a few calls ahead; return the results in order."""
+    waiting: deque[Future[T]] = deque()
+    for each in arguments:
+        if len(waiting) >= n_ahead:
+            yield waiting.popleft().result()
+        waiting.append(threads.submit(function, *each))
+    while waiting:
+        yield waiting.popleft().result()
 
 
 def _pieces(records: Iterator[Records]) -> Iterator[list[Records]]:
@@ -75,17 +92,19 @@ def _pieces(records: Iterator[Records]) -> Iterator[list[Records]]:
         yield kept
 
 
-def _written(sorter: _Sorter, parts: Sequence[Records], path: Path) -> _Run:
+def _written(sorters: _Sorters, parts: Sequence[Records], path: Path) -> _Run:
     """Sort a run and write it."""
-    rows = sorter.room(sum(len(part) for part in parts))
-    start = 0
-    for part in parts:
-        for name in ARRAYS:
-            rows[name][start : start + len(part)] = getattr(part, name)
-        start += len(part)
-    ordered = sorter.sorted_rows(start)
-    ordered.tofile(path)
-    return _Run(path, start, ordered[::SAMPLE_STEP].copy())
+    with sorters.one() as sorter:
+        rows = sorter.room(sum(len(part) for part in parts))
+        start = 0
+        for part in parts:
+            for name in ARRAYS:
+                rows[name][start : start + len(part)] = getattr(part, name)
+            start += len(part)
+        ordered = sorter.sorted_rows(start)
+        ordered.tofile(path)
+        sample = ordered[::SAMPLE_STEP].copy()
+    return _Run(path, start, sample, all(part.is_clean for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +114,7 @@ class _Run:
     path: Path
     size: int
     sample: _Packed  # one row in SAMPLE_STEP
+    is_clean: bool
 
     def rows(self, begin: int, end: int) -> _Packed:
         """Read some of the rows."""
@@ -108,16 +128,23 @@ class _Run:
         return begin + bisect_left(rows, mark, key=_mark)
 
 
-def _merged(runs: Sequence[_Run], batch_rows: int, is_clean: bool) -> Iterator[Records]:
-    sorter = _Sorter()
-    for begins, ends in pairwise(_cuts(runs)):
-        slices = [run.rows(i, j) for run, i, j in zip(runs, begins, ends, strict=True)]
-        n = sum(len(part) for part in slices)
+def _merged(
+    sorters: _Sorters,
+    runs: Sequence[_Run],
+    cuts: tuple[list[int], list[int]],
+    batch_rows: int,
+    is_clean: bool,
+) -> list[Records]:
+    """Read the slices between two cuts, and return their rows in order, in batches."""
+    slices = [run.rows(i, j) for run, i, j in zip(runs, *cuts, strict=True)]
+    n = sum(len(part) for part in slices)
+    with sorters.one() as sorter:
         np.concatenate(slices, out=sorter.room(n))
         rows = sorter.sorted_rows(n)
-        for start in range(0, n, batch_rows):
-            batch = rows[start : start + batch_rows]
-            yield records_from({name: batch[name].copy() for name in ARRAYS}, is_clean)
+        return [
+            records_from({name: rows[name][i : i + batch_rows].copy() for name in ARRAYS}, is_clean)
+            for i in range(0, n, batch_rows)
+        ]
 
 
 def _cuts(runs: Sequence[_Run]) -> Iterator[list[int]]:
@@ -159,3 +186,21 @@ class _Sorter:
         refine_order(whole_keys(rows["episode"]), order, *scratch)
         refine_order(whole_keys(np.abs(rows["source"])), order, *scratch)
         return np.take(rows, order, out=self._sorted[:n], mode="clip")
+
+
+class _Sorters:
+    """As many sorters as there are threads: whoever needs one takes it for a while."""
+
+    def __init__(self, n: int) -> None:
+        self._free: SimpleQueue[_Sorter] = SimpleQueue()
+        for _ in range(n):
+            self._free.put(_Sorter())
+
+    @contextmanager
+    def one(self) -> Iterator[_Sorter]:
+        """Lend a sorter."""
+        sorter = self._free.get()
+        try:
+            yield sorter
+        finally:
+            self._free.put(sorter)

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     __version__: str
 
-    from mdpdsl.compile.model import Model, load, loads, shipped_models
+    from mdpdsl.compile.model import Model, loads, shipped_models
     from mdpdsl.diagnostics import Diagnostic, ModelError
+    from mdpdsl.estimate.stored import load
+    from mdpdsl.explore.plan import plan
     from mdpdsl.graph.transition_graph import TransitionGraph
     from mdpdsl.policy import Policy, load_policy, save_policy
     from mdpdsl.solve.discounted import solve_discounted
@@ -31,6 +33,7 @@ __all__ = [
     "load",
     "load_policy",
     "loads",
+    "plan",
     "save_policy",
     "shipped_models",
     "solve_discounted",
@@ -44,9 +47,10 @@ _HOMES = {
     "ModelError": "mdpdsl.diagnostics",
     "TransitionGraph": "mdpdsl.graph.transition_graph",
     "Policy": "mdpdsl.policy",
-    "load": "mdpdsl.compile.model",
+    "load": "mdpdsl.estimate.stored",
     "load_policy": "mdpdsl.policy",
     "loads": "mdpdsl.compile.model",
+    "plan": "mdpdsl.explore.plan",
     "save_policy": "mdpdsl.policy",
     "shipped_models": "mdpdsl.compile.model",
     "solve_discounted": "mdpdsl.solve.discounted",

@@ -40,6 +40,8 @@ CODES = {
     "E603": "a file that cannot be read",
     "E701": "a model too large to build",
     "W001": "init leaves a variable out",
+    "W002": "an estimate with pairs that were never seen",
+    "W003": "an estimate without the model's rewards",
 }
 
 

@@ -2,7 +2,9 @@
 
 A table (`.csv`, `.json`) has a line for every pair of positive probability: the values of the state
 variables, those of the action, and the probability. It is read by names, in any order of lines and
-columns. The arrays (`.npz`) are quicker and name the graph they are for.
+columns; lines of states that a model does not have, since it cannot reach them, are passed over: a
+policy for all states serves where only some are built. The arrays (`.npz`) are quicker and name the
+graph they are for.
 """
 
 from __future__ import annotations
@@ -201,15 +203,19 @@ def _from_table(
     columns = {name: [row[i] for row in rows] for i, name in enumerate(names)}
     state = graph.states.indices(_codes(path, graph.states.product, columns))
     action = _codes(path, graph.actions.product, columns)
-    _refuse(path, rows, state < 0, "no such state in this model (it is unreachable)")
+    given = _numbers(path, PROBABILITY, columns[PROBABILITY])
+    has_state = state >= 0
+    if not has_state.any():
+        _refuse(path, rows, ~has_state, "no such state in this model (it is unreachable)")
     keys = graph.pair_state.astype(np.int64) * graph.n_actions + graph.pair_action
     key = state * graph.n_actions + action
     pair = np.minimum(np.searchsorted(keys, key), graph.n_pairs - 1)
-    _refuse(path, rows, keys[pair] != key, "the action is not available in this state")
-    _refuse(path, rows, np.bincount(pair, minlength=1)[pair] > 1, "the same pair stands twice")
-    given = _numbers(path, PROBABILITY, columns[PROBABILITY])
+    is_other = has_state & (keys[pair] != key)
+    _refuse(path, rows, is_other, "the action is not available in this state")
+    is_twice = np.bincount(pair[has_state], minlength=graph.n_pairs)[pair] > 1
+    _refuse(path, rows, has_state & is_twice, "the same pair stands twice")
     probability = np.zeros(graph.n_pairs)
-    probability[pair] = given
+    probability[pair[has_state]] = given[has_state]
     _check_sums(path, graph, probability)
     sums = np.add.reduceat(probability, graph.pair_start[:-1])
     return np.asarray(probability / np.repeat(sums, np.diff(graph.pair_start)))

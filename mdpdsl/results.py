@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +80,7 @@ class RunDirectory:
             if record.get("format") != FORMAT:
                 raise RunError(f"{path} was written in format {record.get('format')}, not {FORMAT}")
             return cls(path), RunConfiguration(**record)
-        except (OSError, json.JSONDecodeError, TypeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise RunError(f"{path} is not a run directory: {error}") from None
 
     def trial(self, index: int) -> Path:
@@ -99,25 +100,25 @@ def write_text(path: Path, text: str) -> None:
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write arrays whole or not at all, the same bytes for the same arrays."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with _replacing(path) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
+    with _replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a new file that takes the place of `path` once all is written; modes are the umask's."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    partial = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(name, path)
+        with partial.open("xb") as file:
+            yield file
+        os.replace(partial, path)
     except BaseException:
-        os.unlink(name)
+        partial.unlink(missing_ok=True)
         raise

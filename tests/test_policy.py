@@ -115,18 +115,25 @@ def test_a_table_that_does_not_fit_is_refused(
         load_policy(path, graph)
 
 
-def test_an_action_where_it_is_not_available_and_an_unreachable_state_are_refused(
-    tmp_path: Path,
-) -> None:
+def test_an_action_where_it_is_not_available_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
     inventory = mdpdsl.load("inventory").graph  # at most as many orders as there is room
     save_policy(some_policy(inventory), inventory, path)
     path.write_text(path.read_text() + "3,3,0.5\n")
     with pytest.raises(PolicyError, match="not available in this state"):
         load_policy(path, inventory)
+
+
+def test_a_policy_for_all_states_serves_where_only_some_are_built(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
     rooms = mdpdsl.load("four_rooms").graph  # walls are no states
-    save_policy(some_policy(rooms), rooms, path)
-    path.write_text(path.read_text() + "5,5,0,1\n")
+    policy = some_policy(rooms)
+    save_policy(policy, rooms, path)
+    header, *lines = path.read_text().splitlines()
+    wall = "5,5,0,1"
+    path.write_text("\n".join([header, wall, *lines, wall]) + "\n")
+    assert load_policy(path, rooms).probability == pytest.approx(policy.probability)
+    path.write_text("\n".join([header, wall]) + "\n")
     with pytest.raises(PolicyError, match="no such state"):
         load_policy(path, rooms)
 

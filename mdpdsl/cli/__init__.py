@@ -19,6 +19,7 @@ COMMANDS = {
     "solve": "Find the best policy for rewards, or for reaching a label.",
     "simulate": "Write a trajectory of a model as a log.",
     "estimate": "Estimate a model from logs, with confidence sets.",
+    "plan": "Say what to run next after an estimate, and what it would add.",
     "show": "Say what a model is: sizes, classes, complexity; or draw it.",
     "models": "List the shipped models, or print one.",
     "export": "Write a model in another format.",
@@ -62,9 +63,9 @@ class _LazyGroup(click.Group):
 def cli() -> None:
     """Build and check models of Markov decision processes.
 
-    MODEL is a path of an .mdp file, or the name of a shipped model. Every command takes --json:
-    one JSON object on standard output. Exit status: 0 success, 1 the run failed, 2 the input is
-    wrong.
+    MODEL is a path of an .mdp file, the name of a shipped model, the folder of a run with an
+    estimate, or an .npz file of a graph. Every command takes --json: one JSON object on standard
+    output. Exit status: 0 success, 1 the run failed, 2 the input is wrong.
     """
 
 

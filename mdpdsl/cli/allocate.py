@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
-from mdpdsl.cli.output import built_model, fail, print_diagnostics, print_json
+from mdpdsl.cli.arguments import json_option, model_options, parsed_kappa, parsed_settings
+from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError
 from mdpdsl.estimate.complexity import RATES, complexity, squared_l2_complexity
@@ -106,7 +106,7 @@ def command(
     _check_files(out, policy_out)
     if component is not None and not recurrent:
         raise click.UsageError("--component goes with --recurrent")
-    curvature = None if kappa is None else _parsed_kappa(kappa)
+    curvature = None if kappa is None else parsed_kappa(kappa)
     try:
         loaded = built_model(
             model,
@@ -119,7 +119,7 @@ def command(
     except ModelError as error:
         fail(error, as_json)
     if curvature is None:
-        curvature = _parsed_kappa(str(loaded.checked.explore.get("kappa", 1)))
+        curvature = parsed_kappa(str(loaded.checked.explore.get("kappa", 1)))
     if not graph.has_dynamics:
         raise click.UsageError(
             "the model has no dynamics to allocate visits by; estimate them from a log, or add "
@@ -133,7 +133,7 @@ def command(
     if as_json:
         print_json(_record(loaded, found, distance, method, out, policy_out))
     else:
-        print_diagnostics([d for d in loaded.diagnose() if not d.is_error])
+        print_warnings(loaded)
         _print(loaded, found, distance, out, policy_out)
     sys.exit(0 if found.status == "optimal" else 1)
 
@@ -142,17 +142,6 @@ def _check_files(*paths: Path | None) -> None:
     for path in paths:
         if path is not None and path.suffix not in FILES:
             raise click.UsageError(f"{path}: takes a file ending in {' or '.join(FILES)}")
-
-
-def _parsed_kappa(text: str) -> float:
-    """Read a curvature: a number from 1 on, or `inf`."""
-    try:
-        kappa = float(text.replace("_", ""))
-    except ValueError:
-        kappa = math.nan
-    if not kappa >= 1:
-        raise click.UsageError(f"kappa must be 1 or more, or inf; not `{text}`")
-    return kappa
 
 
 def _allocate(
@@ -271,6 +260,7 @@ def _record(
         "out": None if out is None else str(out),
         "policy_out": None if policy_out is None else str(policy_out),
         "versions": current_versions(),
+        **stored_keys(model),
     }
 
 

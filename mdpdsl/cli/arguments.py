@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -65,6 +66,17 @@ def parsed_settings(settings: tuple[str, ...]) -> dict[str, str]:
 def several(number: int, noun: str) -> str:
     """Say how many of something there are."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def parsed_kappa(text: str) -> float:
+    """Read a curvature: a number from 1 on, or `inf`."""
+    try:
+        kappa = float(text.replace("_", ""))
+    except ValueError:
+        kappa = math.nan
+    if not kappa >= 1:
+        raise click.UsageError(f"kappa must be 1 or more, or inf; not `{text}`")
+    return kappa
 
 
 def whole_number(text: str) -> int:

@@ -19,7 +19,7 @@ from mdpdsl.cli.exploring import (
     showing,
     simulated_system,
 )
-from mdpdsl.cli.output import built_model, fail, print_json
+from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
 from mdpdsl.cli.planning import oracle_options, oracle_warnings, require_oracle, telling_failures
 from mdpdsl.cli.replaying import log_options, requested_log
 from mdpdsl.compile.model import Model
@@ -150,6 +150,8 @@ def command(
         fail(error, as_json)
     except SettingsError as error:
         raise click.UsageError(str(error)) from None
+    if not as_json:
+        print_warnings(loaded)
     for warning in dict.fromkeys(warnings):
         if warning is not None and not as_json:
             click.echo(f"warning: {warning}", err=True)
@@ -239,6 +241,7 @@ def _record(
         "simulate": chosen[0].simulate,
         "trials": trials,
         "seed": seed,
+        **stored_keys(model),
     }
 
 

@@ -203,9 +203,9 @@ def _saved(
     sets = confidence_sets(read.counts, graph.n_states, chosen["delta"], chosen["radius"])
     try:
         run = RunDirectory.create(out or _new_folder(model.name), configuration, model.source.text)
-        missing = save_estimate(run.path, read.counts, sets, graph, chosen["prior"], read.rejected)
+        missing = save_estimate(run.path, read.counts, sets, model, chosen["prior"], read.rejected)
         record = _record(model, read, chosen, configuration, float(sets.radius.max()))
-        record |= {"estimate_missing": missing, "run": str(run.path)}
+        record |= missing | {"run": str(run.path)}
         write_json(run.path / "summary.json", record)
     except RunError as error:
         raise click.UsageError(str(error)) from None
@@ -310,8 +310,9 @@ def _print(model: Model, read: LogCounts, record: dict[str, Any]) -> None:
             click.echo(f"  {pair_text(model.graph, pair)}")
         if len(unseen) > PRINTED_UNSEEN:
             click.echo(f"  and {len(unseen) - PRINTED_UNSEEN:,} more")
-    if record["estimate_missing"]:
-        click.echo(f"note: no estimate.npz: {record['estimate_missing']}", err=True)
+    for name, what in (("estimate_missing", "estimate.npz"), ("rewards_missing", "rewards")):
+        if record[name]:
+            click.echo(f"note: no {what}: {record[name]}", err=True)
 
 
 #: What may be behind a reason.

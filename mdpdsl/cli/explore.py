@@ -19,20 +19,25 @@ from mdpdsl.cli.exploring import (
     showing,
     simulated_system,
 )
-from mdpdsl.cli.output import built_model, fail, print_diagnostics, print_json
+from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
 from mdpdsl.cli.planning import oracle_options, oracle_warnings, require_oracle, telling_failures
 from mdpdsl.cli.replaying import is_replay, log_options, requested_log
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import ModelError, Source
-from mdpdsl.estimate.counts import estimated_graph, too_large_estimate
+from mdpdsl.diagnostics import ModelError
+from mdpdsl.estimate.counts import count_arrays
+from mdpdsl.estimate.stored import (
+    EXPLORED,
+    StoredModel,
+    resumed_model,
+    save_estimated_graph,
+    save_graph,
+)
 from mdpdsl.explore.executor import TrialResult, run_trials
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.metrics import history_arrays
 from mdpdsl.explore.optimum import Limits, best_utility, exploration_limits
 from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
 from mdpdsl.explore.summary import Summary, summarize
-from mdpdsl.graph.npz import to_npz
-from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.results import (
     RunConfiguration,
     RunDirectory,
@@ -139,7 +144,7 @@ def command(
         ):
             if warning is not None:
                 click.echo(f"warning: {warning}", err=True)
-        print_diagnostics([d for d in loaded.diagnose() if not d.is_error])
+        print_warnings(loaded)
     stopped = f"stopped; `mdpdsl explore --resume {run.path}` goes on"
     try:
         with (
@@ -166,10 +171,11 @@ def command(
     summary = summarize(chosen, results)
     limits = exploration_limits(loaded.graph)
     record = run_record(configuration, chosen, results, summary, run) | _compared(summary, limits)
+    record |= stored_keys(loaded)
     record["utility_optimum"] = (
         best_utility(loaded.graph, chosen.kappa) if limits.reason is None else None
     )
-    save_run(run, loaded.graph, results, record, chosen.prior)
+    save_run(run, loaded, results, record, chosen.prior)
     if as_json:
         print_json(record)
     else:
@@ -217,14 +223,17 @@ def _started(
         model=loaded.name,
         hash=graph.hash,
         parameters=dict(loaded.parameters),
-        options={"all_states": all_states, "max_states": max_states},
+        options={"all_states": all_states, "max_states": max_states, **stored_keys(loaded)},
         settings=asdict(chosen),
         seed=seed if seed is not None else int(block.get("seed", 0)),
         trials=trials or int(block.get("trials", 1)),
         versions=current_versions(),
     )
     folder = out or new_folder(f"{loaded.name}-{chosen.algorithm}")
-    return RunDirectory.create(folder, configuration, loaded.source.text), configuration, loaded
+    run = RunDirectory.create(folder, configuration, loaded.source.text)
+    if isinstance(loaded, StoredModel):
+        save_graph(loaded, run.path / EXPLORED)
+    return run, configuration, loaded
 
 
 def new_folder(name: str) -> Path:
@@ -259,14 +268,7 @@ def resumed_run(
     given = [name for name, value in flags.items() if value is not None]
     if model is not None or given or trials is not None or seed is not None:
         raise RunError("a resumed run keeps its model and settings; give --resume alone")
-    source = Source((run.path / "model.mdp").read_text("utf-8"), str(run.path / "model.mdp"))
-    options = configuration.options
-    loaded = Model(
-        source,
-        configuration.parameters,
-        keeps_all_states=options["all_states"],
-        most_states=options["max_states"],
-    )
+    loaded = resumed_model(run, configuration)
     if loaded.graph.hash != configuration.hash:
         raise RunError(
             f"{path}: the model builds to another hash than when the run started; "
@@ -319,7 +321,7 @@ def run_record(
 
 def save_run(
     run: RunDirectory,
-    graph: TransitionGraph,
+    model: Model,
     results: list[TrialResult],
     record: dict[str, Any],
     prior: float,
@@ -327,18 +329,9 @@ def save_run(
     """Write the results of a run."""
     for result in results:
         folder = run.trial(result.index)
-        counts = result.counts
-        write_arrays(
-            folder / "counts.npz",
-            {
-                "successor_start": counts.successor_start,
-                "successor": counts.successor,
-                "count": counts.count,
-            },
-        )
+        write_arrays(folder / "counts.npz", count_arrays(result.counts))
         write_arrays(folder / "metrics.npz", history_arrays(result.history))
-        if too_large_estimate(counts, graph) is None:
-            to_npz(estimated_graph(counts, graph, prior), folder / "estimate.npz")
+        record |= save_estimated_graph(folder, result.counts, model, prior)
         if (folder / "episodes.json").exists():
             _write_gaps(folder / "episodes.json", record["utility_optimum"])
     write_json(run.path / "summary.json", record)

@@ -14,6 +14,7 @@ import click
 from mdpdsl.cli.arguments import cluster_option, whole_number
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.system import RawSystem
+from mdpdsl.estimate.stored import StoredModel
 from mdpdsl.explore.executor import Progress
 from mdpdsl.explore.optimum import Limits
 from mdpdsl.explore.settings import ExploreSettings, SettingsError
@@ -78,6 +79,11 @@ def simulated_system(model: Model, settings: ExploreSettings) -> RawSystem | Non
     """Return the continuous system that the settings simulate; None for the finite model."""
     if settings.simulate == "model":
         return None
+    if isinstance(model, StoredModel):
+        raise SettingsError(
+            f"{model.provenance.path} holds a graph, and no continuous system to simulate; leave "
+            "out `--simulate continuous`, or give the model file"
+        )
     if not model.is_continuous:
         raise SettingsError(
             f"{model.name} has no continuous variables to simulate; leave out `--simulate "

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
-from mdpdsl.cli.output import built_model, fail, print_json
+from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
 from mdpdsl.diagnostics import ModelError
 
 
@@ -94,9 +94,9 @@ def command(
     path = Path(out or f"{loaded.name}.{target}")
     try:
         if target == "npz":
-            from mdpdsl.graph.npz import to_npz
+            from mdpdsl.estimate.stored import save_graph
 
-            to_npz(graph, path)
+            save_graph(loaded, path)
         elif target in ("lp", "mps"):
             from mdpdsl.programs.direction import ProgramError
             from mdpdsl.programs.program import BackendError
@@ -116,6 +116,7 @@ def command(
     except OSError as error:
         raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
     if as_json:
-        print_json({"path": str(path), "format": target})
+        print_json({"path": str(path), "format": target, **stored_keys(loaded)})
     else:
+        print_warnings(loaded)
         click.echo(f"written to {path}")

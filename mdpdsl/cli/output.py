@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -13,6 +14,7 @@ import click
 from mdpdsl.compile.expand import Progress
 from mdpdsl.compile.model import Model, read_source
 from mdpdsl.diagnostics import Diagnostic, ModelError
+from mdpdsl.estimate.stored import StoredModel, is_stored, load_stored
 
 #: Diagnostics printed for one file; more than that is noise.
 MOST_PRINTED = 50
@@ -48,7 +50,12 @@ def built_model(
     max_states: int | None,
     is_quiet: bool,
 ) -> Model:
-    """Load a model and build its graph, with progress on a terminal; raise ModelError."""
+    """Load a model and build its graph, with progress on a terminal; raise ModelError.
+
+    A stored one (a run directory, an `.npz` file) is read.
+    """
+    if is_stored(path):
+        return load_stored(path, overrides, all_states=all_states)
     source = read_source(path)
     with _building(is_quiet) as progress:
         model = Model(
@@ -66,6 +73,12 @@ def built_spaces(
     path: str, overrides: Mapping[str, str], *, max_states: int | None, is_quiet: bool
 ) -> Model:
     """Build a model over all its states; where some of them cannot be, over those it reaches."""
+    if is_stored(path):
+        raise click.UsageError(
+            f"{path} is a graph already; give the model file, {Path(path) / 'model.mdp'}"
+            if Path(path).is_dir()
+            else f"{path} is a graph already; give the model file that says how to read a log"
+        )
     try:
         return built_model(
             path, overrides, all_states=True, max_states=max_states, is_quiet=is_quiet
@@ -90,6 +103,19 @@ def counting_rows(is_quiet: bool) -> Iterator[Callable[[int], None] | None]:
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading")
         yield lambda rows: bar.update(task, description=f"{rows:,} rows")
+
+
+def stored_keys(model: Model) -> dict[str, object]:
+    """Return what a record says of a model that was read: from where, and what was never seen."""
+    if not isinstance(model, StoredModel):
+        return {}
+    known = model.provenance
+    return {"stored": known.path, "unseen_pairs": known.unseen_pairs or 0}
+
+
+def print_warnings(model: Model) -> None:
+    """Print what a person has to know of a model that was built."""
+    print_diagnostics([d for d in model.diagnose() if not d.is_error])
 
 
 @contextmanager

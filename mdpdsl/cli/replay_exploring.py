@@ -83,7 +83,7 @@ def explore_log(
     record = run_record(configuration, chosen, results, summary.summary, run)
     record |= _replayed(loaded.graph, log, results, summary)
     results = [replace(r, counts=log.queues.model_counts(r.counts)) for r in results]
-    save_run(run, loaded.graph, results, record, chosen.prior)
+    save_run(run, loaded, results, record, chosen.prior)
     if as_json:
         print_json(record)
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
-from mdpdsl.cli.output import built_model, fail, print_diagnostics, print_json
+from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError
 from mdpdsl.report.summary import ModelSummary, summarize
@@ -55,9 +55,9 @@ def command(
     if graph_path is not None:
         _draw(loaded, Path(graph_path))
     if as_json:
-        print_json(asdict(summary) | {"graph": graph_path})
+        print_json(asdict(summary) | {"graph": graph_path} | stored_keys(loaded))
         return
-    print_diagnostics([d for d in loaded.diagnose() if not d.is_error])
+    print_warnings(loaded)
     _print(summary)
     if graph_path is not None:
         click.echo(f"drawn to {graph_path}")

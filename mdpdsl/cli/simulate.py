@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mdpdsl.cli.arguments import json_option, model_options, parsed_settings, whole_number
-from mdpdsl.cli.output import built_model, fail, print_diagnostics, print_json
+from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.system import RawSystem
 from mdpdsl.diagnostics import ModelError
@@ -110,7 +110,7 @@ def command(
     path = Path(f"{loaded.name}-log.parquet") if out is None else out
     names = _checked_names(loaded, schedule, path)
     if not as_json:
-        print_diagnostics([d for d in loaded.diagnose() if not d.is_error])
+        print_warnings(loaded)
         if names.note is not None:
             click.echo(f"note: {names.note}", err=True)
     origin = {
@@ -136,6 +136,7 @@ def command(
         "seconds": seconds,
         "steps_per_second": steps / seconds,
         "path": str(path),
+        **stored_keys(loaded),
     }
     if as_json:
         print_json(record)

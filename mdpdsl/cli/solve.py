@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
-from mdpdsl.cli.output import built_model, fail, print_diagnostics, print_json
+from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
 from mdpdsl.cli.solving import CommandWatch, watching
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError
@@ -121,7 +121,7 @@ def command(
         paths = {"policy": policy_out, "values": values_out}
         print_json(record | {k: None if p is None else str(p) for k, p in paths.items()})
     else:
-        print_diagnostics([d for d in loaded.diagnose() if not d.is_error])
+        print_warnings(loaded)
         _print(loaded, outcome, record, top, is_all)
     sys.exit(0 if outcome.status is SolveStatus.OPTIMAL else 1)
 
@@ -213,6 +213,7 @@ def _record(
         "seconds": outcome.seconds,
         "message": outcome.message,
         "versions": current_versions(),
+        **stored_keys(model),
     }
 
 

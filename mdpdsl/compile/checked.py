@@ -128,3 +128,31 @@ class CheckedModel:
     def has_dynamics(self) -> bool:
         """Whether the file says how the system moves."""
         return bool(self.rules or self.equations or self.broken_actions)
+
+
+def spaces_alone(name: str, states: Product, actions: Product) -> CheckedModel:
+    """Return a model of which nothing is known but its spaces, for graphs that have no file."""
+    return CheckedModel(
+        name=name,
+        title=None,
+        span=Span(0, 0),
+        parameters={},
+        parameter_types={},
+        states=states,
+        actions=actions,
+        symbols={},
+        noises=(),
+        rules=(),
+        equations={},
+        rewards=(),
+        labels={},
+        restarts=(),
+        init=Init({}, None, Span(0, 0)),
+        keeps_all_states=True,
+        discretization=Discretization("none"),
+        explore={},
+        log=(),
+        diagnostics=(),
+        can_expand=False,
+        broken_actions=frozenset(),
+    )

@@ -124,7 +124,7 @@ class Model:
         return [d if d.source is not None else replace(d, source=self.source) for d in diagnostics]
 
 
-def load(
+def load_file(
     path: str | Path,
     /,
     *,

@@ -43,3 +43,15 @@ def complexity_upper_bound(
     log_term = np.log(2 * n_states / pair_risk(delta, len(visits), t))
     width = n_states * np.sqrt(log_term / (2 * np.maximum(visits, 1)))
     return np.where(visits > 0, np.minimum(1.0, c_hat + width), 1.0)
+
+
+def bernstein_upper_bound(c_hat: FloatArray, visits: IntArray, beta: float = 2.0) -> FloatArray:
+    """Return min(1, c_hat T/(T-1) + beta sqrt(c_hat(1-c_hat)/T) + beta^2/T), 1 where T < 2.
+
+    An empirical Bernstein bound of c, [n_pairs], as explorers with `--bonus bernstein` have it: the
+    last term makes it 1 for up to beta^2 visits, whatever they happened to show.
+    """
+    T = np.maximum(visits, 2).astype(np.float64)
+    c = np.minimum(1.0, c_hat * T / (T - 1))
+    bound = c + beta * np.sqrt(np.maximum(0.0, c * (1 - c)) / T) + beta**2 / T
+    return np.where(visits >= 2, np.minimum(1.0, bound), 1.0)

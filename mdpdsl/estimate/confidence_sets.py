@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from mdpdsl.compile.model import Model
 from mdpdsl.estimate.confidence import l1_radius
-from mdpdsl.estimate.counts import Counts, estimated_graph, too_large_estimate
+from mdpdsl.estimate.counts import Counts, count_arrays
 from mdpdsl.estimate.intervals import Intervals, joint_intervals
 from mdpdsl.estimate.rejections import Rejections
-from mdpdsl.graph.npz import to_npz
+from mdpdsl.estimate.stored import save_estimated_graph
 from mdpdsl.graph.space import FloatArray
-from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.results import write_arrays, write_json
 
 
@@ -37,19 +37,12 @@ def save_estimate(
     folder: Path,
     counts: Counts,
     sets: ConfidenceSets,
-    spaces: TransitionGraph,
+    model: Model,
     prior: float,
     rejected: Rejections,
-) -> str | None:
-    """Write the files of a run; return why there is no `estimate.npz` where there is none."""
-    write_arrays(
-        folder / "counts.npz",
-        {
-            "successor_start": counts.successor_start,
-            "successor": counts.successor,
-            "count": counts.count,
-        },
-    )
+) -> dict[str, str | None]:
+    """Write the files of a run; return why `estimate.npz` or its rewards are missing, if so."""
+    write_arrays(folder / "counts.npz", count_arrays(counts))
     write_arrays(
         folder / "radii.npz",
         {"radius": sets.radius, "kind": np.array(sets.kind), "delta": np.array(sets.delta)},
@@ -70,7 +63,4 @@ def save_estimate(
         reason: [asdict(example) for example in kept] for reason, kept in rejected.examples.items()
     }
     write_json(folder / "rejected.json", {"rejected": rejected.counts, "examples": examples})
-    missing = too_large_estimate(counts, spaces)
-    if missing is None:
-        to_npz(estimated_graph(counts, spaces, prior), folder / "estimate.npz")
-    return missing
+    return save_estimated_graph(folder, counts, model, prior)

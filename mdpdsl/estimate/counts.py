@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
@@ -66,6 +70,10 @@ def estimated_graph(
     P_hat = T(s,a,s')/T(s,a) (paper, eq. p_hat_def); with `smoothing` a, it is
     (T(s,a,s') + a)/(T(s,a) + a m) over the m successors seen. A pair never visited gets the uniform
     row 1/S: it is dense, so a large model with many such pairs is better kept as counts.
+
+    Rewards of pairs and labels are those of the spaces. Rewards that depend on the next state are
+    left out, for what the spaces expect of them is by their own transitions;
+    `compile.transition_rewards` evaluates them on the estimated ones.
     """
     S = spaces.n_states
     visits = counts.visits
@@ -87,6 +95,7 @@ def estimated_graph(
         successor_start=start,
         successor=successor,
         probability=probability,
+        reward=spaces.reward if spaces.branch_reward is None else None,
         branch_reward=None,
     )
 
@@ -108,3 +117,29 @@ def estimated_complexity(counts: Counts) -> FloatArray:
     squares = np.concatenate([[0.0], np.cumsum(counts.count.astype(np.float64) ** 2)])
     sums = np.diff(squares[counts.successor_start])
     return np.where(visits > 0, 1 - sums / np.maximum(visits, 1.0) ** 2, 1.0)
+
+
+def count_arrays(counts: Counts) -> dict[str, npt.NDArray[np.generic]]:
+    """Return counts as the arrays of a file."""
+    names = ("successor_start", "successor", "count")
+    return {name: getattr(counts, name) for name in names}
+
+
+def read_counts(path: Path, n_pairs: int, n_states: int) -> Counts:
+    """Read the counts of a file over a model's pairs; raise ValueError where it holds others."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in ("successor_start", "successor", "count")}
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} does not hold counts that mdpdsl wrote") from error
+    counts = Counts(**arrays)
+    start, n_entries = counts.successor_start, len(counts.count)
+    if len(start) != n_pairs + 1 or len(counts.successor) != n_entries:
+        raise ValueError(
+            f"{path} has counts of {len(start) - 1:,} pairs; the model has {n_pairs:,}"
+        )
+    is_ordered = start[0] == 0 and start[-1] == n_entries and not np.any(np.diff(start) < 0)
+    is_inside = not np.any((counts.successor < 0) | (counts.successor >= n_states))
+    if not (is_ordered and is_inside and np.all(counts.count > 0)):
+        raise ValueError(f"{path} is damaged: its counts are not those of transitions")
+    return counts

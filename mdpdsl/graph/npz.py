@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,14 +32,18 @@ ARRAYS = (
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-def to_npz(graph: TransitionGraph, path: str | Path) -> None:
+def to_npz(
+    graph: TransitionGraph, path: str | Path, about: Mapping[str, Any] | None = None
+) -> None:
     """Write a graph without loss; whoever looks at `path` sees the old file or all of the new.
 
     Fields of the graph keep their names; `codes` are the product codes of the states, `label.goal`
-    a label's states, `state.x.edges` the cells of a variable, and `header` the spaces as JSON.
+    a label's states, `state.x.edges` the cells of a variable, and `header` the spaces as JSON, with
+    what there is to say `about` the graph.
     """
     header = {
         "format": FORMAT,
+        "about": dict(about or {}),
         "states": [_variable_header(v) for v in graph.states.variables],
         "actions": [_variable_header(v) for v in graph.actions.product.variables],
         "labels": list(graph.labels),
@@ -63,15 +68,38 @@ def to_npz(graph: TransitionGraph, path: str | Path) -> None:
 
 def from_npz(path: str | Path) -> TransitionGraph:
     """Read a graph that `to_npz` wrote; raise ValueError where the file is something else."""
+    return read_npz(path)[0]
+
+
+def read_npz(path: str | Path) -> tuple[TransitionGraph, dict[str, Any]]:
+    """Read a graph and what was said about it; raise ValueError where the file is something else.
+
+    The graph is validated: a file may have been changed since it was written.
+    """
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays["header"]))
         found = header["format"]
-    except (zipfile.BadZipFile, EOFError, ValueError, KeyError, TypeError, AttributeError) as e:
+    except (zipfile.BadZipFile, zlib.error, EOFError, *_NOT_OURS) as e:
         raise ValueError(f"{path} is not a transition graph that mdpdsl wrote") from e
     if found != FORMAT:
         raise ValueError(f"{path} is of format {found!r}; this version reads {FORMAT!r}")
+    try:
+        graph = _graph(header, arrays)
+        graph.validate()
+        about = dict(header.get("about", {}))
+    except (AssertionError, IndexError, *_NOT_OURS) as error:
+        reason = f": {error}" if isinstance(error, ValueError) else ""
+        raise ValueError(f"{path} is damaged, or was changed by hand{reason}") from error
+    return graph, about
+
+
+#: What reading something else than a graph may raise.
+_NOT_OURS = (ValueError, KeyError, TypeError, AttributeError)
+
+
+def _graph(header: Mapping[str, Any], arrays: Arrays) -> TransitionGraph:
     states = Product(tuple(_variable("state", h, arrays) for h in header["states"]))
     actions = Product(tuple(_variable("action", h, arrays) for h in header["actions"]))
     return TransitionGraph(

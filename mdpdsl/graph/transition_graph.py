@@ -149,6 +149,13 @@ class TransitionGraph:
         if np.any(np.diff(self.pair_start) < 1):
             state = int(np.argmin(np.diff(self.pair_start)))
             raise ValueError(f"state {self.states.native(state)} has no action")
+        if self.pair_start[0] != 0 or self.successor_start[0] != 0:
+            raise ValueError("the first pair and the first successor must be at 0")
+        if self.n_pairs and not 0 <= self.pair_action.min() <= self.pair_action.max() < (
+            self.n_actions
+        ):
+            raise ValueError("a pair has an action that there is not")
+        self._validate_figures()
         if not self.has_dynamics:
             return
         if np.any(np.diff(self.successor_start) < 1):
@@ -161,5 +168,19 @@ class TransitionGraph:
         if np.any(np.abs(sums - 1) > ROW_SUM_TOLERANCE):
             pair = int(np.argmax(np.abs(sums - 1)))
             raise ValueError(f"the probabilities of pair {pair} sum to {sums[pair]}, not 1")
-        if abs(self.initial.sum() - 1) > ROW_SUM_TOLERANCE or np.any(self.initial < 0):
+
+    def _validate_figures(self) -> None:
+        """Raise ValueError unless what states, pairs and branches carry fits them."""
+        codes = self.states.codes
+        if np.any(np.diff(codes) <= 0) or codes[0] < 0 or codes[-1] >= self.states.product.size:
+            raise ValueError("the states are not an ascending part of their product")
+        if not abs(self.initial.sum() - 1) <= ROW_SUM_TOLERANCE or np.any(self.initial < 0):
             raise ValueError("the initial distribution does not sum to 1")
+        sizes = (("reward", self.n_pairs), ("branch_reward", self.n_branches))
+        for name, size in sizes:
+            numbers = getattr(self, name)
+            if numbers is not None and (len(numbers) != size or not np.isfinite(numbers).all()):
+                raise ValueError(f"{name} must be {size} finite numbers")
+        for name, states in self.labels.items():
+            if len(states) != self.n_states or states.dtype != np.bool_:
+                raise ValueError(f"the label {name} must be {self.n_states} truth values")

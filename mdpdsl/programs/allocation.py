@@ -160,36 +160,51 @@ def remaining_allocation(
     """
     if not (power >= 1 and np.isfinite(power)):
         raise ValueError(f"the power must be 1 or more, not {power}")
-    if not steps_left > 0:
-        raise ValueError(f"there must be steps left, not {steps_left}")
+    _require_steps(steps_left)
     c = _cleaned(c)
     pairs = visitable_part(graph, c > 0)
-    began = time.perf_counter()
-    equations = _equations(graph, pairs)
-    part, T = c[pairs], np.asarray(visits, dtype=np.float64)[pairs]
-    objective = remaining_budget(part, T, steps_left, power)
-    if np.any(part > 0):
-        first = _of_part(graph, pairs, start)
-        found = minimize_over_occupancy(
-            equations, objective, tolerance=tolerance, start=first, time_limit=time_limit
-        )
-    else:
-        found = _nothing_to_estimate(equations)
-    ratio = _losses(part, T + steps_left * (found.x / len(pairs)))
+    objective = remaining_budget(c[pairs], _visits(visits)[pairs], steps_left, power)
+    found = _use_of_steps(
+        graph, c, visits, steps_left, pairs, objective,
+        counted=graph.n_pairs, tolerance=tolerance, start=start, time_limit=time_limit,
+    )  # fmt: skip
+    T = _visits(visits)[pairs] + steps_left * found.occupancy[pairs]
     with np.errstate(over="ignore"):
-        total = float(np.sum(ratio**power))
-    n = float(np.sum(visits)) + steps_left
-    return _allocation(
-        graph,
-        pairs,
-        found,
-        kappa=power + 1,
-        objective=total,
-        worst=n * float(ratio.max()),
-        average=n * float(ratio.sum()) / graph.n_pairs,
-        seconds=time.perf_counter() - began,
-        without_need=np.flatnonzero(c == 0),
-    )
+        total = float(np.sum(_losses(c[pairs], T) ** power))
+    return replace(found, objective=total if np.isfinite(found.gap) else np.inf)
+
+
+def next_allocation(
+    graph: TransitionGraph,
+    c: FloatArray,
+    visits: FloatArray,
+    steps: float,
+    kappa: float,
+    *,
+    component: int | None = None,
+    tolerance: float = 1e-6,
+    watch: Watch | None = None,
+) -> Allocation:
+    """Minimise F(T + m d): the best m further steps after visits T, [n_pairs], for U_kappa.
+
+    F is that of `optimal_allocation` with T + m d in the place of d (paper, eq.
+    Ukappa_definition), kappa from 1 to infinity; without visits so far, d is its occupancy.
+    `component` (from 1) chooses the part of the graph to stay in; pairs in need elsewhere are left
+    out. `worst` and `average` are of n c / (T + m d) within it, n the steps in all.
+    """
+    _require_kappa(kappa)
+    _require_steps(steps)
+    c = _cleaned(c)
+    pairs = visitable_part(graph, c > 0, recurrent=True, component=component)
+    part, T = c[pairs], _visits(visits)[pairs]
+    objective = VisitObjective(part, kappa, T * (len(pairs) / steps))
+    found = _use_of_steps(
+        graph, c, visits, steps, pairs, objective,
+        counted=len(pairs), tolerance=tolerance, watch=watch,
+    )  # fmt: skip
+    reached = T + steps * found.occupancy[pairs]
+    total = _objective(part, reached, kappa) if np.isfinite(found.gap) else np.inf
+    return replace(found, objective=total)
 
 
 def optimum(graph: TransitionGraph, c: FloatArray) -> Optimum:
@@ -209,6 +224,61 @@ def certify(
     objective = allocation_objective(_cleaned(c), kappa)
     equations = _equations(graph, np.arange(graph.n_pairs))
     return certified_gap(equations, objective, d * len(d), multipliers)
+
+
+def _use_of_steps(
+    graph: TransitionGraph,
+    c: FloatArray,
+    visits: FloatArray,
+    steps: float,
+    pairs: IntArray,
+    objective: VisitObjective,
+    *,
+    counted: int,
+    tolerance: float,
+    start: FloatArray | None = None,
+    time_limit: float | None = None,
+    watch: Watch | None = None,
+) -> Allocation:
+    """Minimise an objective with visits so far over some pairs; its value is the caller's.
+
+    The average is over `counted` pairs.
+    """
+    began = time.perf_counter()
+    equations = _equations(graph, pairs)
+    if np.any(c[pairs] > 0):
+        found = minimize_over_occupancy(
+            equations,
+            objective,
+            tolerance=tolerance,
+            start=_of_part(graph, pairs, start),
+            time_limit=time_limit,
+            watch=watch,
+        )
+    else:
+        found = _nothing_to_estimate(equations)
+    ratio = _losses(c[pairs], _visits(visits)[pairs] + steps * (found.x / len(pairs)))
+    n = float(np.sum(visits)) + steps
+    return _allocation(
+        graph,
+        pairs,
+        found,
+        kappa=objective.kappa,
+        objective=np.nan,
+        worst=n * float(ratio.max()),
+        average=n * float(ratio.sum()) / counted,
+        seconds=time.perf_counter() - began,
+        without_need=np.flatnonzero(c == 0),
+    )
+
+
+def _require_steps(steps: float) -> None:
+    if not steps > 0:
+        raise ValueError(f"there must be steps left, not {steps}")
+
+
+def _visits(visits: FloatArray) -> FloatArray:
+    return np.asarray(visits, dtype=np.float64)
 
 
 def _require_kappa(kappa: float) -> None:

@@ -46,6 +46,8 @@ CENTRAL = 0.01
 #: ... and v y^(1/kappa) = tau b up to this, in logarithms.
 NEAR = 1.0
 MOST_SHORTENINGS = 60
+#: Halvings of an interval of logarithms: to the last digit.
+BISECTIONS = 60
 #: A step of less than this is compared with one that centres more.
 SHORT = 0.3
 
@@ -217,18 +219,38 @@ class _Iterate:
         self.needed = needed
         self.bounded: BoolArray = ~needed | (objective.offset > 0)
         self.x, self.h = center.x, center.h
-        # From x z = 1: both products between 1/4 and 1, as near to one mu as a start can be.
         u = objective.offset + self.x
-        y = np.where(objective.offset > 0, 0.5 / u, center.z)
-        self.y = np.where(needed, np.minimum(y, center.z), 0.0)
-        self.s = np.where(self.bounded, center.z - self.y, 0.0)
         self.log_b = np.log(np.where(needed, objective.need, 1.0))
-        log_y = np.log(np.where(needed, self.y, 1.0))
-        room = np.log(u / 2) - self.log_b + objective.exponent * log_y
-        self.log_tau = float(room[needed].min())
+        log_y, self.log_tau = self._start(u, center.z)
+        self.y = np.where(needed, np.exp(log_y), 0.0)
+        self.s = np.where(self.bounded, center.z - self.y, 0.0)
         v = np.exp(self.log_tau + self.log_b - objective.exponent * log_y)
         self.v = np.where(needed, v, 0.0)
         self.e = np.where(needed, u - v, 1.0)
+
+    def _start(self, u: FloatArray, z: FloatArray) -> tuple[FloatArray, float]:
+        """Return log y and log tau of a central start with the largest tau, from x z = 1.
+
+        Where nothing bounds x, y = z and v is u/2 at the most. Elsewhere e y = 1/4, which leaves
+        s x between 1/2 and 1 for every y up to z/2: y solves (u - 1/(4y)) y^(1/kappa) = tau b,
+        whose left side grows with y. Visits u far above x would need y far below z only if tau
+        were small; steps from there would be short.
+        """
+        needed, bounded, exponent = self.needed, self.bounded, self.objective.exponent
+        low, high = -np.log(4 * u), np.log(np.where(bounded, z / 2, z))
+
+        def log_left(log_y: FloatArray) -> FloatArray:
+            rest = np.where(bounded, u - np.exp(-log_y) / 4, u / 2)
+            with np.errstate(divide="ignore"):
+                return np.log(np.maximum(rest, 0.0)) + exponent * log_y
+
+        log_tau = float((log_left(high) - self.log_b)[needed].min())
+        top = high
+        for _ in range(BISECTIONS):
+            middle = (low + top) / 2
+            is_below = log_left(middle) < log_tau + self.log_b
+            low, top = np.where(is_below, middle, low), np.where(is_below, top, middle)
+        return np.where(bounded, top, high), log_tau
 
     def step(self) -> None:
         """Go one step towards the optimum."""

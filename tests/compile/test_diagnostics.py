@@ -12,8 +12,8 @@ from mdpdsl.diagnostics import CODES, Diagnostic, Source
 
 CASES = sorted((Path(__file__).parent.parent / "golden" / "diagnostics").glob("*.mdp"))
 
-#: Told by commands about files, not about the contents of one; see tests/cli.
-ELSEWHERE = {"E603"}
+#: Told about files and estimates, not about the contents of a model; see tests/cli, tests/estimate.
+ELSEWHERE = {"E603", "W002", "W003"}
 
 
 @cache

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mdpdsl.compile.model import Model, loads, shipped_models
     from mdpdsl.diagnostics import Diagnostic, ModelError
     from mdpdsl.estimate.stored import load
+    from mdpdsl.explore.live import explore_live
     from mdpdsl.explore.plan import plan
     from mdpdsl.graph.transition_graph import TransitionGraph
     from mdpdsl.policy import Policy, load_policy, save_policy
@@ -30,6 +31,7 @@ __all__ = [
     "Policy",
     "TransitionGraph",
     "__version__",
+    "explore_live",
     "load",
     "load_policy",
     "loads",
@@ -47,6 +49,7 @@ _HOMES = {
     "ModelError": "mdpdsl.diagnostics",
     "TransitionGraph": "mdpdsl.graph.transition_graph",
     "Policy": "mdpdsl.policy",
+    "explore_live": "mdpdsl.explore.live",
     "load": "mdpdsl.estimate.stored",
     "load_policy": "mdpdsl.policy",
     "loads": "mdpdsl.compile.model",

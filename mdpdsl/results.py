@@ -36,6 +36,8 @@ class RunConfiguration:
     versions: Mapping[str, str]
     format: int = FORMAT
     command: str = "explore"
+    system: Mapping[str, Any] | None = None  # of a live run: its environment, or who calls
+    warm_start: Mapping[str, Any] | None = None  # the sources of counts that the run began with
 
 
 def current_versions(*more: str) -> dict[str, str]:

@@ -19,9 +19,11 @@ from mdpdsl.cli.exploring import (
     showing,
     simulated_system,
 )
+from mdpdsl.cli.live import explore_environment, live_options, resume_environment
 from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
 from mdpdsl.cli.planning import oracle_options, oracle_warnings, require_oracle, telling_failures
 from mdpdsl.cli.replaying import is_replay, log_options, requested_log
+from mdpdsl.cli.warm_starting import read_warm_start, saved_warm_start
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError
 from mdpdsl.estimate.counts import count_arrays
@@ -63,6 +65,7 @@ from mdpdsl.results import (
 @click.option("trials", "--trials", type=click.IntRange(1), help="Independent trials.")
 @setting_options
 @oracle_options
+@live_options
 @click.option("out", "--out", type=click.Path(path_type=Path), help="The run directory.")
 @click.option(
     "resume",
@@ -82,6 +85,9 @@ def command(
     cluster: str | None,
     out: Path | None,
     resume: Path | None,
+    env: str | None,
+    env_arguments: tuple[str, ...],
+    warm_starts: tuple[str, ...],
     settings: tuple[str, ...],
     all_states: bool,
     max_states: int | None,
@@ -89,11 +95,13 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Explore a simulated system, or a log, and say how well its model could be estimated.
+    """Explore a simulated or live system, or a log, and say how well its model could be estimated.
 
     Flags override the model's `explore` block, which overrides the defaults.
     """
     n_jobs = parsed_jobs(jobs)
+    if env_arguments and env is None:
+        raise click.UsageError("--env-arg is of an environment; give --env, too")
     log = requested_log(flags)
     executor = click.get_current_context().with_resource(remote_workers(cluster))
     if log is not None or is_replay(resume):
@@ -117,7 +125,27 @@ def command(
         return
     try:
         if resume is not None:
-            run, configuration, loaded = resumed_run(resume, model, flags, trials, seed, as_json)
+            given = flags | {"env": env, "warm_start": warm_starts or None}
+            run, configuration, loaded = resumed_run(resume, model, given, trials, seed, as_json)
+            if configuration.system is not None:
+                resume_environment(run, configuration, loaded, is_quiet=is_quiet, as_json=as_json)
+                return
+        elif env is not None and model is not None:
+            explore_environment(
+                model,
+                env,
+                env_arguments,
+                warm_starts,
+                parsed_settings(settings),
+                flags,
+                max_states=max_states,
+                trials=trials,
+                seed=seed,
+                out=out,
+                is_quiet=is_quiet,
+                as_json=as_json,
+            )
+            return
         elif model is None:
             raise click.UsageError("give a MODEL, or --resume DIR")
         else:
@@ -130,7 +158,9 @@ def command(
                 trials,
                 seed,
                 out,
-                is_quiet or as_json,
+                warm_starts,
+                is_quiet,
+                as_json,
             )
     except ModelError as error:
         fail(error, as_json)
@@ -163,6 +193,7 @@ def command(
                 folder_of=run.trial,
                 progress=bar,
                 executor=executor,
+                warm_start=saved_warm_start(run, configuration, loaded),
             )
     except KeyboardInterrupt:  # before the trials, which stop by themselves, had begun
         raise click.ClickException(stopped) from None
@@ -206,10 +237,12 @@ def _started(
     trials: int | None,
     seed: int | None,
     out: Path | None,
+    warm_starts: tuple[str, ...],
     is_quiet: bool,
+    as_json: bool,
 ) -> tuple[RunDirectory, RunConfiguration, Model]:
     loaded = built_model(
-        path, parameters, all_states=all_states, max_states=max_states, is_quiet=is_quiet
+        path, parameters, all_states=all_states, max_states=max_states, is_quiet=is_quiet or as_json
     )
     graph = loaded.graph
     block = loaded.checked.explore
@@ -219,6 +252,7 @@ def _started(
     require_explorable(graph, chosen.simulate)
     oracle_warnings(graph, chosen)
     simulated_system(loaded, chosen)
+    start = read_warm_start(loaded, warm_starts, is_quiet, as_json)
     configuration = RunConfiguration(
         model=loaded.name,
         hash=graph.hash,
@@ -228,11 +262,14 @@ def _started(
         seed=seed if seed is not None else int(block.get("seed", 0)),
         trials=trials or int(block.get("trials", 1)),
         versions=current_versions(),
+        warm_start=None if start is None else start.record(),
     )
     folder = out or new_folder(f"{loaded.name}-{chosen.algorithm}")
     run = RunDirectory.create(folder, configuration, loaded.source.text)
     if isinstance(loaded, StoredModel):
         save_graph(loaded, run.path / EXPLORED)
+    if start is not None:
+        start.save(run.path)
     return run, configuration, loaded
 
 
@@ -294,6 +331,7 @@ def run_record(
             "worst": result.measures.worst if result.measures else None,
             "average": result.measures.average if result.measures else None,
             "squared_error": result.measures.squared_error if result.measures else None,
+            "transitions": result.measures.transitions if result.measures else None,
             "seconds": result.seconds,
         }
         for result in results
@@ -307,6 +345,7 @@ def run_record(
         "seed": configuration.seed,
         "trials": trials,
         "truth": True,
+        "warm_start": configuration.warm_start,
         "failure_rate": summary.failure_rate,
         "worst": summary.worst,
         "average": summary.average,
@@ -357,6 +396,8 @@ def _print(record: dict[str, Any], summary: Summary) -> None:
     if record["simulate"] == "continuous":
         table.add_row("simulated", "the continuous system, seen through its bins")
     table.add_row("steps", f"{record['steps']:,} x {n_trials} trial{'s' if n_trials > 1 else ''}")
+    if record["warm_start"] is not None:
+        table.add_row("warm start", f"{record['warm_start']['transitions']:,} transitions")
     table.add_row("failed", f"{summary.failure_rate:.0%} (a pair was left unvisited)")
     table.add_row("L_Worst", figure_text(summary.worst, summary.worst_se) + _times(record, "worst"))
     table.add_row(

@@ -73,6 +73,12 @@ class Model:
         return self.checked.parameters
 
     @property
+    def options(self) -> dict[str, bool | int | None]:
+        """How the graph is built, as a run directory says it."""
+        keeps_all_states, most_states, _ = self._options
+        return {"all_states": keeps_all_states, "max_states": most_states}
+
+    @property
     def graph(self) -> TransitionGraph:
         """The transition graph; raise ModelError where the model cannot be built."""
         graph = self._expansion.graph

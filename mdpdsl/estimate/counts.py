@@ -50,6 +50,12 @@ def counts_from(pairs: IntArray, successors: IntArray, counts: IntArray, n_pairs
     return Counts(start, successors[first].astype(np.int32), total.astype(np.int64))
 
 
+def no_counts(n_pairs: int) -> Counts:
+    """Return the counts of nothing."""
+    nothing = np.empty(0, np.int64)
+    return counts_from(nothing, nothing, nothing, n_pairs)
+
+
 def merge(one: Counts, other: Counts) -> Counts:
     """Add the counts of two runs over the same pairs."""
     n_pairs = len(one.successor_start) - 1

@@ -42,7 +42,7 @@ class Episode:
 
     episode: int  # m
     step: int  # steps done before it, t_m - 1
-    steps: int  # tau_m
+    steps: int  # tau_m, or what is left of it where a run began with visits
     unvisited: int
     utility: float | None  # U_kappa(d_hat) with the true c, where it is known and finite
     utility_bound: float | None  # U_kappa(d_hat) with the upper bounds of c
@@ -73,12 +73,15 @@ class Episodes:
     @property
     def next_start(self) -> int:
         """After how many steps the next episode begins."""
-        return start_of(len(self.records) + 1, self.settings.first_episode)
+        if not self.records:
+            return 0
+        return start_of(self.records[-1].episode + 1, self.settings.first_episode)
 
     def begin(self, memory: Memory, plan: Plan, counts: Counts, c: FloatArray | None) -> None:
         """Plan the next episode and have its policy followed."""
         settings, visits = self.settings, memory.visits
-        m, done = len(self.records) + 1, int(memory.integers[TIME])
+        done = int(memory.integers[TIME])
+        m = episode_at(done, settings.first_episode)
         upper = self._upper_bounds(memory, plan, counts, done + 1)
         radius = l1_radius(visits, self.spaces.n_states, done + 1, settings.delta, settings.radius)
         model = confidence_balls(counts, self.spaces, radius)
@@ -98,7 +101,7 @@ class Episodes:
             Episode(
                 episode=m,
                 step=done,
-                steps=settings.first_episode * m * m,
+                steps=start_of(m + 1, settings.first_episode) - done,
                 unvisited=int(np.count_nonzero(visits == 0)),
                 utility=None if c is None or done == 0 else utility(d_hat, c, settings.kappa),
                 utility_bound=None if done == 0 else utility(d_hat, upper, settings.kappa),
@@ -154,6 +157,14 @@ def oracle_of(settings: ExploreSettings) -> Oracle:
 def start_of(episode: int, first_episode: int) -> int:
     """Return after how many steps an episode begins, t_m - 1 (paper, the regret theorem)."""
     return first_episode * (episode - 1) * episode * (2 * episode - 1) // 6
+
+
+def episode_at(step: int, first_episode: int) -> int:
+    """Return the episode in which the step after so many falls: a run may begin with visits."""
+    m = max(1, int((3 * step / first_episode) ** (1 / 3)) - 1)
+    while start_of(m + 1, first_episode) <= step:
+        m += 1
+    return m
 
 
 def from_logs(log_weights: FloatArray) -> FloatArray:

@@ -59,6 +59,7 @@ class _Task:
     index: int
     folder: Path | None
     system: RawSystem | LogQueues | None
+    warm_start: Counts | None
 
 
 def run_trials(
@@ -72,13 +73,15 @@ def run_trials(
     folder_of: Callable[[int], Path] | None = None,
     progress: Progress | None = None,
     executor: Executor | None = None,
+    warm_start: Counts | None = None,
 ) -> list[TrialResult]:
     """Run trials in processes, or by an executor of others, each in its own folder if it has one.
 
     An interrupt (Ctrl-C) stops all trials where they are; those with a folder are saved. With
     `settings.simulate` continuous it is `system` that is explored, and `truth` that it is measured
     against; raise SimulationError where a system fails. A log in the place of `system` is replayed,
-    and `truth` is its own graph.
+    and `truth` is its own graph. Every trial begins with the counts
+    of the warm start, if there is one.
     """
     from mdpdsl.explore.trial import compile_loop
 
@@ -86,7 +89,7 @@ def run_trials(
     # theirs, too.
     compile_loop(truth, settings, system)
     tasks = [
-        _Task(truth, settings, seed, i, folder_of(i) if folder_of else None, system)
+        _Task(truth, settings, seed, i, folder_of(i) if folder_of else None, system, warm_start)
         for i in range(trials)
     ]
     if executor is not None:
@@ -241,9 +244,11 @@ def _run_task(task: _Task, watch: Callable[[int], bool]) -> TrialResult:
     seeds = trial_seeds(task.seed, task.index)
     try:
         if task.folder is None:
-            trial = new_trial(task.truth, task.settings, seeds, task.system)
+            trial = new_trial(task.truth, task.settings, seeds, task.system, task.warm_start)
         else:
-            trial = load_trial(task.truth, task.settings, seeds, task.folder, task.system)
+            trial = load_trial(
+                task.truth, task.settings, seeds, task.folder, task.system, task.warm_start
+            )
         if not trial.is_finished:
             continue_trial(trial, task.truth, watch, task.folder)
     except SimulationError as error:

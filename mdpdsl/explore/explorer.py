@@ -7,6 +7,7 @@ explorer.observe(state, action, next_state)
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,23 @@ class Explorer:
             self.memory = with_larger_pool(self.memory)
         pair = self.spaces.pair(state, action)
         learn(self.memory, self.plan, pair, next_state)
+
+    def learn_counts(self, counts: Counts) -> None:
+        """Learn what was counted elsewhere: its visits count as visits, its time as time."""
+        # Here, as few runs begin with counts.
+        from mdpdsl.kernels.merging import add_entries, plan_afresh
+
+        pairs = np.repeat(np.arange(self.spaces.n_pairs), np.diff(counts.successor_start))
+        successors = counts.successor.astype(np.int64)
+        done = 0
+        while True:
+            done = add_entries(self.memory, pairs, successors, counts.count, done)
+            if done == len(pairs):
+                break
+            self.memory = with_larger_pool(self.memory)
+        n_steps = self.settings.steps + int(self.memory.integers[TIME])
+        self.plan = self.plan._replace(log_steps=math.log(n_steps))
+        plan_afresh(self.memory, self.plan)
 
     @property
     def counts(self) -> Counts:

@@ -17,8 +17,8 @@ def require_explorable(graph: TransitionGraph, simulate: str = "model") -> str |
     """
     if not graph.has_dynamics:
         raise SettingsError(
-            "the model has no dynamics to simulate; estimate them from a log, or add `on` lines "
-            "or equations"
+            "the model has no dynamics to simulate; estimate them from a log, explore the system "
+            "itself (`--env GYM_ID`), or add `on` lines or equations"
         )
     unreachable = never_visited_pairs(graph)
     if len(unreachable):

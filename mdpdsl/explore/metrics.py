@@ -18,7 +18,10 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 
 @dataclass(frozen=True)
 class Measures:
-    """The measures of a run at one time; `worst` and `average` are None where it has failed."""
+    """The measures of a run at one time; `worst` and `average` are None where it has failed.
+
+    `transitions` is n: the visits counted, those that the run began with included.
+    """
 
     step: int
     unvisited: int
@@ -26,6 +29,7 @@ class Measures:
     average: float | None
     utility: float | None  # U_kappa(d_hat), None where it is not a finite number
     squared_error: float | None = None  # mean over pairs of ||P - P_hat||^2, where P is known
+    transitions: int | None = None
 
 
 def measure(step: int, visits: IntArray, c: FloatArray, kappa: float) -> Measures:
@@ -34,10 +38,12 @@ def measure(step: int, visits: IntArray, c: FloatArray, kappa: float) -> Measure
     A pair with c = 0 needs no estimate, only a visit.
     """
     unvisited = int(np.count_nonzero(visits == 0))
+    n = int(visits.sum())
     if unvisited:
-        return Measures(step, unvisited, None, None, None)
-    L = c * (step / visits)
-    return Measures(step, 0, float(L.max()), float(L.mean()), utility(visits / step, c, kappa))
+        return Measures(step, unvisited, None, None, None, transitions=n)
+    L = c * (n / visits)
+    U = utility(visits / n, c, kappa)
+    return Measures(step, 0, float(L.max()), float(L.mean()), U, transitions=n)
 
 
 def utility(d: FloatArray, c: FloatArray, kappa: float) -> float | None:

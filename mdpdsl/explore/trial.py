@@ -72,13 +72,17 @@ def new_trial(
     settings: ExploreSettings,
     seeds: np.random.SeedSequence,
     system: RawSystem | LogQueues | None = None,
+    warm_start: Counts | None = None,
 ) -> Trial:
     """Start a trial: one generator for the explorer's choices, one for the system's.
 
-    With a log for the system, `truth` is the log's own graph.
+    With a log for the system, `truth` is the log's own graph. With a warm start, the explorer
+    begins with its counts.
     """
     explorer_seed, system_seed = seeds.spawn(2)
     explorer = Explorer(truth, settings, np.random.default_rng(explorer_seed))
+    if warm_start is not None:
+        explorer.learn_counts(warm_start)
     generator = np.random.default_rng(system_seed)
     if isinstance(system, LogQueues):
         return Trial(explorer, LoggedExperience(system))
@@ -173,9 +177,10 @@ def load_trial(
     seeds: np.random.SeedSequence,
     folder: Path,
     system: RawSystem | LogQueues | None = None,
+    warm_start: Counts | None = None,
 ) -> Trial:
     """Go on from what was saved; start anew where nothing was."""
-    trial = new_trial(truth, settings, seeds, system)
+    trial = new_trial(truth, settings, seeds, system, warm_start)
     path = folder / "state.npz"
     if not path.exists():
         return trial

@@ -175,13 +175,41 @@ def _count_successor(memory: Memory, pair: int, following: int) -> None:
             memory.squares[pair] += 2.0 * memory.slot_count[slot] + 1.0
             memory.slot_count[slot] += 1.0
             return
+    _add_slot(memory, pair, following, 1.0)
+
+
+@inner
+def count_many(memory: Memory, pair: int, following: int, n: int, n_known: int) -> None:
+    """Count n transitions at once; the pair's probabilities are left to whoever calls.
+
+    Only the first n_known slots of the pair may have the successor.
+    """
+    memory.integers[TIME] += n
+    if memory.visits[pair] == 0:
+        memory.integers[N_UNSEEN] -= 1
+        memory.unseen[memory.pair_state[pair]] -= 1
+    memory.visits[pair] += n
+    memory.state_visits[memory.pair_state[pair]] += n
+    start = memory.slot_start[pair]
+    for slot in range(start, start + n_known):
+        if memory.slot_state[slot] == following:
+            memory.squares[pair] += (2.0 * memory.slot_count[slot] + n) * n
+            memory.slot_count[slot] += n
+            return
+    _add_slot(memory, pair, following, float(n))
+
+
+@inner
+def _add_slot(memory: Memory, pair: int, following: int, n: float) -> None:
+    """Note a successor that the pair did not have."""
+    size = memory.slot_size[pair]
     if size == memory.slot_room[pair]:
         _move(memory, pair)
-        start = memory.slot_start[pair]
+    start = memory.slot_start[pair]
     memory.slot_state[start + size] = following
-    memory.slot_count[start + size] = 1.0
+    memory.slot_count[start + size] = n
     memory.slot_size[pair] = size + 1
-    memory.squares[pair] += 1.0
+    memory.squares[pair] += n * n
     link = memory.integers[CHAIN_USED]
     memory.integers[CHAIN_USED] = link + 1
     memory.chain_pair[link] = pair

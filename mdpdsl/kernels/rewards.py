@@ -122,10 +122,7 @@ def reward_after_visit(memory: Memory, plan: Plan, pair: int) -> bool:
     if plan.kind in (RANDOM, POLICY):
         return False
     if plan.bonus == PAPER_BONUS and memory.integers[TIME] >= memory.integers[NEXT_REFRESH]:
-        t = memory.integers[TIME]
-        memory.integers[NEXT_REFRESH] = max(t + 1, int(t * REFRESH_FACTOR))
-        S = float(len(memory.value))
-        memory.integers[VACUOUS_VISITS] = int(min(1e18, S * S * _log_term(memory, plan) / 2.0))
+        note_time(memory, plan)
         if largest(memory.visits) > memory.integers[VACUOUS_VISITS]:
             refresh(memory, plan)
             return True
@@ -152,6 +149,15 @@ def reward_after_visit(memory: Memory, plan: Plan, pair: int) -> bool:
     if plan.horizon > 1:
         _renew_best(memory, state)
     return False
+
+
+@inner
+def note_time(memory: Memory, plan: Plan) -> None:
+    """Say up to how many visits the paper's bound of c is 1 now, and when to look again."""
+    t = memory.integers[TIME]
+    memory.integers[NEXT_REFRESH] = max(t + 1, int(t * REFRESH_FACTOR))
+    S = float(len(memory.value))
+    memory.integers[VACUOUS_VISITS] = int(min(1e18, S * S * _log_term(memory, plan) / 2.0))
 
 
 @inner

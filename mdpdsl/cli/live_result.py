@@ -1,0 +1,142 @@
+"""What `explore --env` says of a run: its record, and a table for people."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mdpdsl.compile.model import Model
+from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.results import RunConfiguration
+
+if TYPE_CHECKING:
+    from mdpdsl.explore.live import LiveResult
+
+#: Pairs never visited that are printed, and that the JSON lists.
+PRINTED_UNVISITED, LISTED_UNVISITED = 10, 1000
+
+
+def live_record(
+    model: Model, configuration: RunConfiguration, result: LiveResult
+) -> dict[str, Any]:
+    """Return what a live run says."""
+    import numpy as np
+
+    graph, chosen, measures = model.graph, result.settings, result.measures
+    unvisited = np.flatnonzero(result.counts.visits == 0)
+    system = configuration.system or {}
+    speed = result.timed_steps / result.seconds if result.seconds > 0 else None
+    return {
+        "model": configuration.model,
+        "hash": configuration.hash,
+        "parameters": dict(configuration.parameters),
+        **asdict(chosen),
+        "horizon": chosen.horizon_text,
+        "seed": configuration.seed,
+        "env": system.get("env"),
+        "env_arguments": system.get("arguments"),
+        "trials": [
+            {
+                "seed": configuration.seed,
+                "trial": 0,
+                "failed": measures.unvisited > 0,
+                "unvisited": measures.unvisited,
+                "worst": measures.worst,
+                "average": measures.average,
+                "squared_error": None,
+                "seconds": result.seconds,
+            }
+        ],
+        "truth": False,
+        "failure_rate": float(measures.unvisited > 0),
+        "worst": measures.worst,
+        "average": measures.average,
+        "worst_se": None,
+        "average_se": None,
+        "optimum": None,
+        "optimum_reason": "the truth about a live system is not known",
+        "ratio": None,
+        "utility_optimum": None,
+        "transitions": result.transitions,
+        "total_transitions": result.counts.n_transitions,
+        "warm_start": configuration.warm_start,
+        "episodes": result.episodes,
+        "rejected": result.rejected.counts,
+        "examples": {
+            reason: [asdict(example) for example in kept]
+            for reason, kept in result.rejected.examples.items()
+        },
+        "clipped": result.clipped,
+        "unvisited": [
+            {
+                "state": graph.states.native(int(graph.pair_state[pair])),
+                "action": graph.actions.labels[graph.pair_action[pair]],
+            }
+            for pair in unvisited[:LISTED_UNVISITED].tolist()
+        ],
+        "steps_per_second": speed,
+        "system_share": result.system_seconds / result.seconds if result.seconds > 0 else None,
+        "residual": result.residual,
+        "estimate_missing": result.estimate_missing,
+        "rewards_missing": result.rewards_missing,
+        "versions": dict(configuration.versions),
+        "log": str(result.run / "log.csv"),
+        "run": str(result.run),
+    }
+
+
+def print_live(model: Model, record: dict[str, Any], result: LiveResult) -> None:
+    """Print what a live run says."""
+    import numpy as np
+    from rich.console import Console
+    from rich.table import Table
+
+    from mdpdsl.graph.describe import pair_text
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_row("explorer", _label(result.settings))
+    table.add_row("system", f"{record['env']}, {record['episodes']:,} episodes")
+    table.add_row("steps", f"{record['steps']:,}")
+    total = f" ({record['total_transitions']:,} with the warm start)"
+    warm = total if record["warm_start"] else ""
+    table.add_row("transitions", f"{record['transitions']:,}{warm}")
+    table.add_row("rejected", f"{result.rejected.total:,}")
+    n = result.measures.unvisited
+    failed = f"yes: {n:,} of {model.graph.n_pairs:,} pairs were never visited" if n else "no"
+    table.add_row("failed", failed)
+    for name, value in (("L_Worst", record["worst"]), ("L_Avg", record["average"])):
+        figure = "none: a pair was never visited" if value is None else f"{value:,.1f}"
+        table.add_row(name, f"{figure} (with estimated complexities)" if value else figure)
+    if record["steps_per_second"] is not None:
+        share = f"{record['system_share']:.0%} of the time in the system"
+        table.add_row("speed", f"{record['steps_per_second']:,.0f} steps/s, {share}")
+    table.add_row("log", record["log"])
+    table.add_row("run", record["run"])
+    console = Console(highlight=False, markup=False)
+    console.print(f"{record['model']} ({record['hash']})")
+    console.print(table)
+    for reason, number in result.rejected.counts.items():
+        click.echo(f"\nrejected, {reason}: {number:,}")
+        for example in result.rejected.examples[reason]:
+            click.echo(f"  {example.file}, row {example.row}: {example.found}")
+    for name, number in result.clipped.items():
+        click.echo(f"\n{number:,} values of {name} lie beyond its ends and count as its end cells")
+    unvisited = np.flatnonzero(result.counts.visits == 0)
+    if len(unvisited):
+        click.echo(f"\nnever visited: {len(unvisited):,} pairs")
+        for pair in unvisited[:PRINTED_UNVISITED].tolist():
+            click.echo(f"  {pair_text(model.graph, pair)}")
+        if len(unvisited) > PRINTED_UNVISITED:
+            click.echo(f"  and {len(unvisited) - PRINTED_UNVISITED:,} more")
+    for name, what in (("estimate_missing", "estimate.npz"), ("rewards_missing", "rewards")):
+        if record[name]:
+            click.echo(f"note: no {what}: {record[name]}", err=True)
+
+
+def _label(settings: ExploreSettings) -> str:
+    if settings.algorithm not in ("kappa-dp", "kappa-lp"):
+        return settings.algorithm
+    horizon = "" if settings.horizon is None else f", H={settings.horizon_text}"
+    return f"{settings.algorithm} (kappa={settings.kappa:g}{horizon})"

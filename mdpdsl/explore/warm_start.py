@@ -1,0 +1,211 @@
+"""Counts to begin with: from logs, and from the directories of earlier runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.model import Model
+from mdpdsl.diagnostics import Source
+from mdpdsl.estimate.counts import Counts, counts_from, merge, no_counts
+from mdpdsl.estimate.logs import LogCounts, count_logs
+from mdpdsl.estimate.passes import LogProblem
+from mdpdsl.estimate.rejections import DUPLICATE_TIME
+from mdpdsl.graph.space import IntArray, Product, Variable
+from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
+from mdpdsl.results import RunConfiguration, RunDirectory, RunError, write_arrays
+
+FILE = "warm_start.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class WarmStart:
+    """What a run begins with, and where it is from."""
+
+    counts: Counts
+    sources: tuple[str, ...]
+    rejected: dict[str, int] = field(default_factory=dict)
+    problems: tuple[LogProblem, ...] = ()
+
+    def save(self, folder: Path) -> None:
+        """Keep the counts in a run, so that it needs their sources no more."""
+        names = ("successor_start", "successor", "count")
+        write_arrays(folder / FILE, {name: getattr(self.counts, name) for name in names})
+
+    def record(self) -> dict[str, object]:
+        """Return what a run says of it."""
+        return {
+            "sources": list(self.sources),
+            "transitions": self.counts.n_transitions,
+            "rejected": self.rejected,
+            "problems": [problem.message for problem in self.problems],
+        }
+
+
+def warm_start(
+    model: CheckedModel,
+    graph: TransitionGraph,
+    sources: Sequence[str | Path],
+    progress: Callable[[int], None] | None = None,
+) -> WarmStart | None:
+    """Add up the counts of logs (files, folders, globs) and run directories; None without any.
+
+    Raise LogError or RunError where there is nothing to count.
+    """
+    if not sources:
+        return None
+    runs = list(dict.fromkeys(Path(s).resolve() for s in sources if _is_run(Path(s))))
+    logs = [source for source in sources if not _is_run(Path(source))]
+    counts = no_counts(graph.n_pairs)
+    rejected: dict[str, int] = {}
+    problems: tuple[LogProblem, ...] = ()
+    for run in runs:
+        counts = merge(counts, _run_counts(run, graph))
+    if logs:
+        read = _read(model, graph, logs, progress)
+        counts = merge(counts, read.counts)
+        rejected, problems = dict(read.rejected.counts), read.problems
+    if counts.n_transitions == 0:
+        reasons = ", ".join(f"{reason}: {n:,}" for reason, n in rejected.items())
+        told = f" (rejected: {reasons})" if reasons else ""
+        raise RunError(f"the warm start has no transition of {model.name}{told}")
+    return WarmStart(counts, tuple(map(str, sources)), rejected, problems)
+
+
+def load_warm_start(
+    configuration: RunConfiguration, folder: Path, graph: TransitionGraph
+) -> Counts | None:
+    """Return the counts that a run began with; None where it began with nothing."""
+    if configuration.warm_start is None:
+        return None
+    return _load(folder / FILE, graph.n_pairs, graph.n_states)
+
+
+def _read(
+    model: CheckedModel,
+    graph: TransitionGraph,
+    logs: Sequence[str | Path],
+    progress: Callable[[int], None] | None,
+) -> LogCounts:
+    """Count logs; where files number their episodes alike, each has episodes of its own.
+
+    Logs of several runs do: taken as one, two rows would claim to be the same moment.
+    """
+    read = count_logs(model, graph, logs, progress=progress)
+    if len(read.files) > 1 and DUPLICATE_TIME in read.rejected.counts:
+        apart = count_logs(model, graph, logs, are_files_separate=True, progress=progress)
+        if apart.counts.n_transitions > read.counts.n_transitions:
+            return apart
+    return read
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "run.json").is_file()
+
+
+def _run_counts(path: Path, graph: TransitionGraph) -> Counts:
+    """Return the counts of a run, all of its trials, over the pairs of a graph."""
+    run, configuration = RunDirectory.open(path)
+    if configuration.trials and configuration.system is None:
+        files = [run.trial(i) / "counts.npz" for i in range(configuration.trials)]
+    else:
+        files = [path / "counts.npz"]
+    missing = [file for file in files if not file.exists()]
+    if missing:
+        hint = f"finish it with `mdpdsl explore --resume {path}`"
+        if (path / "log.csv").exists():
+            hint += f", or take its log, {path / 'log.csv'}"
+        raise RunError(f"{path} has no counts yet; {hint}")
+    if configuration.hash == graph.hash:
+        return _sum([_load(file, graph.n_pairs, graph.n_states) for file in files])
+    spaces = _spaces(path, configuration)
+    if spaces.hash != configuration.hash:
+        raise RunError(f"{path}: its model builds to another hash than when the run was made")
+    counts = _sum([_load(file, spaces.n_pairs, spaces.n_states) for file in files])
+    return _translated(counts, spaces, graph, path)
+
+
+def _spaces(path: Path, configuration: RunConfiguration) -> TransitionGraph:
+    file = path / "model.mdp"
+    return Model(
+        Source(file.read_text("utf-8"), str(file)),
+        configuration.parameters,
+        keeps_all_states=configuration.options["all_states"],
+        most_states=configuration.options["max_states"],
+    ).graph
+
+
+def _translated(
+    counts: Counts, spaces: TransitionGraph, graph: TransitionGraph, path: Path
+) -> Counts:
+    """Return counts of one graph as those of another with the same variables."""
+    ours = (graph.states.product, graph.actions.product)
+    theirs = (spaces.states.product, spaces.actions.product)
+    for one, other in zip(ours, theirs, strict=True):
+        if not _are_alike(one, other):
+            raise RunError(
+                f"{path} is a run of other variables: {_text(other)}; the model has {_text(one)}"
+            )
+    state_of = graph.states.indices(spaces.states.codes)
+    seen = np.flatnonzero(counts.visits > 0)
+    pair_of = np.full(spaces.n_pairs, -1)
+    pair_of[seen] = _pairs(graph, state_of[spaces.pair_state[seen]], spaces.pair_action[seen])
+    pairs = pair_of[np.repeat(np.arange(spaces.n_pairs), np.diff(counts.successor_start))]
+    successors = state_of[counts.successor]
+    n_lost = int(counts.count[(pairs < 0) | (successors < 0)].sum())
+    if n_lost:
+        raise RunError(
+            f"{path} has {n_lost:,} transitions of states or actions that the model does not have; "
+            "`--all-states` keeps the states that it cannot reach"
+        )
+    return counts_from(pairs, successors, counts.count, graph.n_pairs)
+
+
+def _pairs(graph: TransitionGraph, states: IntArray, actions: StateArray) -> IntArray:
+    """Return the pair of each state and action, -1 where there is none."""
+    codes = graph.pair_state.astype(np.int64) * graph.n_actions + graph.pair_action
+    wanted = states.astype(np.int64) * graph.n_actions + actions
+    place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+    return np.where((codes[place] == wanted) & (states >= 0), place, -1)
+
+
+def _are_alike(one: Product, other: Product) -> bool:
+    pairs = zip(one.variables, other.variables, strict=False)
+    return len(one.variables) == len(other.variables) and all(_is_same(a, b) for a, b in pairs)
+
+
+def _is_same(one: Variable, other: Variable) -> bool:
+    names = ("name", "kind", "size", "low", "members", "wraps")
+    return all(getattr(one, name) == getattr(other, name) for name in names) and all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("numbers", "edges")
+    )
+
+
+def _text(product: Product) -> str:
+    return "; ".join(variable.describe() for variable in product.variables)
+
+
+def _sum(parts: Sequence[Counts]) -> Counts:
+    total = parts[0]
+    for part in parts[1:]:
+        total = merge(total, part)
+    return total
+
+
+def _load(path: Path, n_pairs: int, n_states: int) -> Counts:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
+            counts = Counts(saved["successor_start"], saved["successor"], saved["count"])
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise RunError(f"cannot read the counts in {path}: {error}") from None
+    successors = counts.successor
+    if len(counts.successor_start) != n_pairs + 1 or (
+        len(successors) and not 0 <= successors.min() <= successors.max() < n_states
+    ):
+        raise RunError(f"{path} does not hold counts of this model")
+    return counts

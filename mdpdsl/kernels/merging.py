@@ -1,0 +1,63 @@
+"""Counts from elsewhere, put into a memory at once, and a plan made from them.
+
+Learning them one by one would plan, or make rewards, as often as there are transitions.
+"""
+
+from __future__ import annotations
+
+from mdpdsl.graph.space import IntArray
+from mdpdsl.kernels.compiled import entry, total
+from mdpdsl.kernels.iteration import forget_bounds, iterate
+from mdpdsl.kernels.memory import VALUE_SUM, Memory, count_many, has_room
+from mdpdsl.kernels.rewards import KAPPA, PAPER_BONUS, POLICY, RANDOM, Plan, note_time, refresh
+from mdpdsl.kernels.sweeping import start_afresh
+
+
+@entry
+def add_entries(
+    memory: Memory, pairs: IntArray, successors: IntArray, counts: IntArray, done: int
+) -> int:
+    """Add T(s,a,s') from the entry `done` on; return how many entries are done then.
+
+    Entries come by pair, and a successor of a pair once. Fewer done than there are mean that the
+    memory needs a larger pool.
+    """
+    last, n_known = -1, 0
+    while done < len(pairs) and has_room(memory):
+        pair = pairs[done]
+        if pair != last:
+            last, n_known = pair, int(memory.slot_size[pair])
+        count_many(memory, pair, successors[done], counts[done], n_known)
+        done += 1
+    return done
+
+
+@entry
+def plan_afresh(memory: Memory, plan: Plan) -> None:
+    """Make probabilities, bounds and rewards from the counts, and solve for the values anew."""
+    for pair in range(len(memory.visits)):
+        if memory.visits[pair] > 0:
+            share = 1.0 / memory.visits[pair]
+            start = memory.slot_start[pair]
+            for slot in range(start, start + memory.slot_size[pair]):
+                memory.slot_probability[slot] = memory.slot_count[slot] * share
+    if plan.kind in (RANDOM, POLICY):
+        return
+    if plan.bonus == PAPER_BONUS:
+        note_time(memory, plan)
+    refresh(memory, plan)
+    # kappa-Explorer's rewards are positive over many orders of magnitude: from zero the values rise
+    # to what they are, however small, while a fall from above would take long to get there.
+    start_value = 0.0
+    if plan.kind != KAPPA:
+        start_value = total(memory.best_reward) / len(memory.value) / (1.0 - plan.gamma)
+    memory.value[:] = start_value
+    memory.reals[VALUE_SUM] = total(memory.value)
+    if plan.horizon > 0:
+        return
+    forget_bounds(memory)
+    iterate(memory, plan, 0)
+    memory.reals[VALUE_SUM] = total(memory.value)
+    forget_bounds(memory)
+    if plan.is_prioritized:
+        start_afresh(memory, plan)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 #: Pairs never seen that are printed, and that the JSON lists.
 PRINTED_UNSEEN, LISTED_UNSEEN = 20, 1000
 DELTA = 0.1
+#: Rows from which on the speed says something.
+LARGE_LOG = 100_000
 
 
 @click.command("estimate")
@@ -223,8 +225,13 @@ def _record(
 ) -> dict[str, Any]:
     import numpy as np
 
+    from mdpdsl.estimate.counts import estimated_complexity
+    from mdpdsl.explore.metrics import measure
+
     graph = model.graph
     unseen = np.flatnonzero(read.counts.visits == 0)
+    c_hat = estimated_complexity(read.counts)
+    measures = measure(read.rows, read.counts.visits, c_hat, 1.0, over_visited=True)
     examples = {
         reason: [asdict(example) for example in kept]
         for reason, kept in read.rejected.examples.items()
@@ -253,6 +260,9 @@ def _record(
             for pair in unseen[:LISTED_UNSEEN].tolist()
         ],
         "worst_radius": worst_radius,
+        "truth": False,
+        "worst": measures.worst,
+        "average": measures.average,
         **chosen,
         "seconds": read.seconds,
         "rows_per_second": read.rows / read.seconds,
@@ -290,7 +300,11 @@ def _print(model: Model, read: LogCounts, record: dict[str, Any]) -> None:
     table.add_row("pairs seen", f"{record['pairs_seen']:,} of {record['pairs']:,}")
     kind = f"l1, {record['radius']}, delta = {record['delta']:g}"
     table.add_row("worst radius", f"{record['worst_radius']:.4g} ({kind})")
-    table.add_row("speed", f"{record['rows_per_second']:,.0f} rows/s")
+    for name, value in (("L_Worst", record["worst"]), ("L_Avg", record["average"])):
+        if value is not None:
+            table.add_row(name, f"{value:,.1f} (with estimated c, over the pairs seen)")
+    if read.rows >= LARGE_LOG:
+        table.add_row("speed", f"{record['rows_per_second']:,.0f} rows/s")
     table.add_row("run", record["run"])
     console = Console(highlight=False, markup=False)
     console.print(f"{record['model']} ({record['hash']})")

@@ -107,8 +107,8 @@ def print_live(model: Model, record: dict[str, Any], result: LiveResult) -> None
     failed = f"yes: {n:,} of {model.graph.n_pairs:,} pairs were never visited" if n else "no"
     table.add_row("failed", failed)
     for name, value in (("L_Worst", record["worst"]), ("L_Avg", record["average"])):
-        figure = "none: a pair was never visited" if value is None else f"{value:,.1f}"
-        table.add_row(name, f"{figure} (with estimated complexities)" if value else figure)
+        over = "with estimated c" + (", over the pairs visited" if n else "")
+        table.add_row(name, "none" if value is None else f"{value:,.1f} ({over})")
     if record["steps_per_second"] is not None:
         share = f"{record['system_share']:.0%} of the time in the system"
         table.add_row("speed", f"{record['steps_per_second']:,.0f} steps/s, {share}")

@@ -148,9 +148,9 @@ class LiveLoop:
         self.log.close()
 
     def measured(self, counts: Counts) -> Measures:
-        """Measure with the estimated complexities."""
-        c_hat = estimated_complexity(counts)
-        return measure(self.done, counts.visits, c_hat, self.settings.kappa)
+        """Measure with the estimated complexities, over the pairs visited."""
+        c_hat, kappa = estimated_complexity(counts), self.settings.kappa
+        return measure(self.done, counts.visits, c_hat, kappa, over_visited=True)
 
     def _begin(self) -> int:
         """Begin an episode; return its first state, -1 where it is none."""

@@ -32,18 +32,22 @@ class Measures:
     transitions: int | None = None
 
 
-def measure(step: int, visits: IntArray, c: FloatArray, kappa: float) -> Measures:
+def measure(
+    step: int, visits: IntArray, c: FloatArray, kappa: float, *, over_visited: bool = False
+) -> Measures:
     """Measure visits against complexities c(s,a).
 
-    A pair with c = 0 needs no estimate, only a visit.
+    A pair with c = 0 needs no estimate, only a visit. `over_visited` leaves out the pairs that were
+    never visited: of a real system nobody knows whether they can be.
     """
     unvisited = int(np.count_nonzero(visits == 0))
     n = int(visits.sum())
-    if unvisited:
+    if unvisited and (n == 0 or not over_visited):
         return Measures(step, unvisited, None, None, None, transitions=n)
+    visits, c = visits[visits > 0], c[visits > 0]
     L = c * (n / visits)
     U = utility(visits / n, c, kappa)
-    return Measures(step, 0, float(L.max()), float(L.mean()), U, transitions=n)
+    return Measures(step, unvisited, float(L.max()), float(L.mean()), U, transitions=n)
 
 
 def utility(d: FloatArray, c: FloatArray, kappa: float) -> float | None:

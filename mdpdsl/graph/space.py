@@ -88,6 +88,8 @@ class Variable:
         value = float(self.values(np.array([index]))[0])
         if self.kind == "set" and value.is_integer():
             return int(value)
+        if self.edges is not None and abs(value) < 1e-12 * (self.edges[-1] - self.edges[0]):
+            return 0.0  # the middle of a cell around 0, but for rounding
         return value
 
     def index_of(self, value: Value) -> int:

@@ -96,9 +96,8 @@ def test_the_wheel_holds_every_file(built: dict[str, Path]) -> None:
     assert {name.split("/")[0] for name in held if ".dist-info/" not in name} == {"mdpdsl"}
 
 
-@pytest.mark.parametrize("kind", ["sdist", "wheel"])
-def test_each_works_in_a_fresh_environment(
-    built: dict[str, Path], kind: str, tmp_path: Path
+def test_the_wheel_made_from_the_sdist_works_in_a_fresh_environment(
+    built: dict[str, Path], tmp_path: Path
 ) -> None:
     environment = tmp_path / "environment"
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
@@ -119,7 +118,7 @@ def test_each_works_in_a_fresh_environment(
     run(sys.executable, "-m", "venv", environment)
     run(
         environment / "bin" / "python",
-        *("-m", "pip", "install", "--quiet", "--disable-pip-version-check", built[kind]),
+        *("-m", "pip", "install", "--quiet", "--disable-pip-version-check", built["wheel"]),
     )
     shown = json.loads(run(environment / "bin" / "mdpdsl", "show", "riverswim", "--json"))
     assert (shown["states"], shown["pairs"]) == (6, 12)

@@ -13,7 +13,7 @@ import click
 COMMANDS = {
     "check": "Find every mistake of model files.",
     "fmt": "Put model files into the canonical layout.",
-    "explore": "Explore a simulated or live system, or a log, and estimate its model.",
+    "explore": "Explore a system, simulated, live or logged.",
     "compare": "Compare explorers over trials: the table of the paper.",
     "allocate": "Find the best possible allocation of visits.",
     "solve": "Find the best policy for rewards, or for reaching a label.",

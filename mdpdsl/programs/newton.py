@@ -33,6 +33,7 @@ from mdpdsl.programs.normal_equations import NormalEquations
 from mdpdsl.programs.objective import VisitObjective
 from mdpdsl.programs.occupancy import flow_residual
 from mdpdsl.programs.program import Status
+from mdpdsl.programs.threads import in_one_thread
 
 #: Imbalance of flow, relative to each state's own, that counts as none.
 BALANCED = 1e-9
@@ -68,6 +69,7 @@ class Minimum:
     steps: int
 
 
+@in_one_thread
 def minimize_over_occupancy(
     equations: NormalEquations,
     objective: VisitObjective,

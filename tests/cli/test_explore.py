@@ -158,7 +158,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
     run_file = tmp_path / "parts" / "run.json"
     while not run_file.exists() and process.poll() is None:
         time.sleep(0.05)
-    time.sleep(1.5)
+    time.sleep(0.8)
     process.send_signal(sign)
     _, told = process.communicate()
     assert process.returncode != 0

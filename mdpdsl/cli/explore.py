@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -100,9 +101,16 @@ def command(
     Flags override the model's `explore` block, which overrides the defaults.
     """
     n_jobs = parsed_jobs(jobs)
-    if env_arguments and env is None:
-        raise click.UsageError("--env-arg is of an environment; give --env, too")
     log = requested_log(flags)
+    _require_one_system(
+        {
+            "--log": log,
+            "--env": env,
+            "--env-arg": env_arguments,
+            "--warm-start": warm_starts,
+            "--cluster": cluster,
+        }
+    )
     executor = click.get_current_context().with_resource(remote_workers(cluster))
     if log is not None or is_replay(resume):
         from mdpdsl.cli.replay_exploring import explore_log
@@ -212,6 +220,23 @@ def command(
     else:
         _print(record, summary)
         print_missing_optimum(limits)
+
+
+#: Options that contradict each other, and why.
+_CONTRADICTIONS = (
+    ("--log", "--env", "a run explores a log or a live system, not both"),
+    ("--log", "--warm-start", "a replay begins with nothing: what it learns is in the log"),
+    ("--env", "--cluster", "a live system is explored here, one step after the other"),
+)
+
+
+def _require_one_system(given: Mapping[str, object]) -> None:
+    """Refuse options that contradict each other."""
+    for one, other, reason in _CONTRADICTIONS:
+        if given[one] and given[other]:
+            raise click.UsageError(f"{reason}; leave out {one} or {other}")
+    if given["--env-arg"] and not given["--env"]:
+        raise click.UsageError("--env-arg is of an environment; give --env, too")
 
 
 def _compared(summary: Summary, limits: Limits) -> dict[str, Any]:

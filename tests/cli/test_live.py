@@ -413,3 +413,18 @@ def test_what_of_a_warm_start_is_rejected_is_told(tmp_path: Path, log: Path) -> 
     )
     assert outcome.status == 0
     assert "rejected in the warm start, state out of range: 1" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--log", "a.csv"), "not both"),
+        (("--cluster", "tcp://127.0.0.1:1"), "explored here"),
+    ],
+)
+def test_options_that_contradict_a_live_system_are_refused(
+    options: tuple[str, ...], reason: str
+) -> None:
+    outcome = quick("explore", "pendulum_unknown", "--env", "Pendulum-v1", *options)
+    assert outcome.status == 2
+    assert reason in outcome.stderr

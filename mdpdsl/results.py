@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -88,6 +89,17 @@ class RunDirectory:
     def trial(self, index: int) -> Path:
         """Return the folder of a trial."""
         return self.path / f"trial-{index:03d}"
+
+
+def new_folder(name: str) -> Path:
+    """Return a folder for a run, named by the time, that does not exist yet."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    folder = Path("runs") / f"{name}-{stamp}"
+    number = 1
+    while folder.exists():
+        number += 1
+        folder = folder.with_name(f"{name}-{stamp}-{number}")
+    return folder
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -22,16 +21,24 @@ from mdpdsl.cli.arguments import (
     parsed_jobs,
     parsed_settings,
 )
+from mdpdsl.cli.observed import print_missing, print_rejections, print_unseen
 from mdpdsl.cli.output import built_spaces, counting_rows, fail, print_json
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import Diagnostic, ModelError
-from mdpdsl.results import RunConfiguration, RunDirectory, RunError, current_versions, write_json
+from mdpdsl.results import (
+    RunConfiguration,
+    RunDirectory,
+    RunError,
+    current_versions,
+    new_folder,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from mdpdsl.estimate.logs import LogCounts
 
-#: Pairs never seen that are printed, and that the JSON lists.
-PRINTED_UNSEEN, LISTED_UNSEEN = 20, 1000
+#: Pairs never seen that the JSON lists.
+LISTED_UNSEEN = 1000
 DELTA = 0.1
 #: Rows from which on the speed says something.
 LARGE_LOG = 100_000
@@ -204,7 +211,9 @@ def _saved(
     )
     sets = confidence_sets(read.counts, graph.n_states, chosen["delta"], chosen["radius"])
     try:
-        run = RunDirectory.create(out or _new_folder(model.name), configuration, model.source.text)
+        run = RunDirectory.create(
+            out or new_folder(f"{model.name}-estimate"), configuration, model.source.text
+        )
         missing = save_estimate(run.path, read.counts, sets, model, chosen["prior"], read.rejected)
         record = _record(model, read, chosen, configuration, float(sets.radius.max()))
         record |= missing | {"run": str(run.path)}
@@ -270,22 +279,9 @@ def _record(
     }
 
 
-def _new_folder(name: str) -> Path:
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    folder = Path("runs") / f"{name}-estimate-{stamp}"
-    number = 1
-    while folder.exists():
-        number += 1
-        folder = folder.with_name(f"{name}-estimate-{stamp}-{number}")
-    return folder
-
-
 def _print(model: Model, read: LogCounts, record: dict[str, Any]) -> None:
-    import numpy as np
     from rich.console import Console
     from rich.table import Table
-
-    from mdpdsl.graph.describe import pair_text
 
     for problem in read.problems:
         hint = f" ({problem.help})" if problem.help else ""
@@ -309,29 +305,6 @@ def _print(model: Model, read: LogCounts, record: dict[str, Any]) -> None:
     console = Console(highlight=False, markup=False)
     console.print(f"{record['model']} ({record['hash']})")
     console.print(table)
-    for reason, number in read.rejected.counts.items():
-        click.echo(f"\nrejected, {reason}: {number:,}")
-        for example in read.rejected.examples[reason]:
-            click.echo(f"  {example.file}, row {example.row}: {example.found}")
-        if reason in _HINTS:
-            click.echo(f"  = {_HINTS[reason]}")
-    for name, number in read.clipped.items():
-        click.echo(f"\n{number:,} values of {name} lie beyond its ends and count as its end cells")
-    unseen = np.flatnonzero(read.counts.visits == 0)
-    if len(unseen):
-        click.echo(f"\nnever seen: {len(unseen):,} pairs")
-        for pair in unseen[:PRINTED_UNSEEN].tolist():
-            click.echo(f"  {pair_text(model.graph, pair)}")
-        if len(unseen) > PRINTED_UNSEEN:
-            click.echo(f"  and {len(unseen) - PRINTED_UNSEEN:,} more")
-    for name, what in (("estimate_missing", "estimate.npz"), ("rewards_missing", "rewards")):
-        if record[name]:
-            click.echo(f"note: no {what}: {record[name]}", err=True)
-
-
-#: What may be behind a reason.
-_HINTS = {
-    "duplicate time": "if every file numbers its episodes anew, use --separate-files; if the log "
-    "holds several episodes, name their column in the log block",
-    "gap in time": "nothing is counted across a gap; --time-step says what is none",
-}
+    print_rejections(read.rejected, read.clipped)
+    print_unseen(model.graph, read.counts)
+    print_missing(record)

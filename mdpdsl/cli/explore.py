@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -46,6 +45,7 @@ from mdpdsl.results import (
     RunDirectory,
     RunError,
     current_versions,
+    new_folder,
     write_arrays,
     write_json,
 )
@@ -296,17 +296,6 @@ def _started(
     if start is not None:
         start.save(run.path)
     return run, configuration, loaded
-
-
-def new_folder(name: str) -> Path:
-    """Return a folder for a run that does not exist yet."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    folder = Path("runs") / f"{name}-{stamp}"
-    number = 1
-    while folder.exists():
-        number += 1
-        folder = folder.with_name(f"{name}-{stamp}-{number}")
-    return folder
 
 
 def _check_algorithm(chosen: ExploreSettings, n_states: int) -> None:

@@ -12,11 +12,10 @@ import click
 
 from mdpdsl.cli.exploring import showing
 from mdpdsl.cli.live_result import live_record, print_live
-from mdpdsl.cli.output import built_model, print_json
+from mdpdsl.cli.output import built_spaces, print_json
 from mdpdsl.cli.warm_starting import read_warm_start
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import ModelError
-from mdpdsl.results import RunConfiguration, RunDirectory, RunError, write_json
+from mdpdsl.results import RunConfiguration, RunDirectory, RunError, new_folder, write_json
 
 if TYPE_CHECKING:
     from mdpdsl.explore.gym_system import GymSystem
@@ -77,11 +76,11 @@ def explore_environment(
             "state of the world; run the command again with another --seed"
         )
     arguments = _parsed_arguments(env_arguments)
-    model = _spaces(path, parameters, max_states, is_quiet or as_json)
+    model = built_spaces(path, parameters, max_states=max_states, is_quiet=is_quiet or as_json)
     if seed is None:
         seed = int(model.checked.explore.get("seed", 0))
     given = {name: value for name, value in flags.items() if value is not None}
-    folder = out or _new_folder(model, str(given.get("algorithm", "live")))
+    folder = out or new_folder(f"{model.name}-{given.get('algorithm', 'live')}")
     _run(
         model,
         _system(model, identifier, arguments, seed),
@@ -190,18 +189,6 @@ def _parsed_arguments(texts: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def _spaces(path: str, overrides: dict[str, str], max_states: int | None, is_quiet: bool) -> Model:
-    """Build a model over all its states, as `estimate` does; else over those that it reaches."""
-    try:
-        return built_model(
-            path, overrides, all_states=True, max_states=max_states, is_quiet=is_quiet
-        )
-    except ModelError:
-        return built_model(
-            path, overrides, all_states=False, max_states=max_states, is_quiet=is_quiet
-        )
-
-
 def _system(model: Model, identifier: str, arguments: dict[str, Any], seed: int) -> GymSystem:
     from mdpdsl.explore.gym_system import GymSystem, make_environment
     from mdpdsl.explore.live_columns import live_columns
@@ -231,13 +218,3 @@ def _now_and_then(bar: Callable[[list[int]], None] | None) -> Callable[[int], No
             bar([done])
 
     return progress
-
-
-def _new_folder(model: Model, algorithm: str) -> Path:
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    folder = Path("runs") / f"{model.name}-{algorithm}-{stamp}"
-    number = 1
-    while folder.exists():
-        number += 1
-        folder = folder.with_name(f"{model.name}-{algorithm}-{stamp}-{number}")
-    return folder

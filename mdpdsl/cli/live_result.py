@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from mdpdsl.cli.observed import print_missing, print_rejections, print_unseen
 from mdpdsl.compile.model import Model
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.results import RunConfiguration
@@ -14,8 +13,8 @@ from mdpdsl.results import RunConfiguration
 if TYPE_CHECKING:
     from mdpdsl.explore.live import LiveResult
 
-#: Pairs never visited that are printed, and that the JSON lists.
-PRINTED_UNVISITED, LISTED_UNVISITED = 10, 1000
+#: Pairs never visited that the JSON lists.
+LISTED_UNVISITED = 1000
 
 
 def live_record(
@@ -89,11 +88,9 @@ def live_record(
 
 def print_live(model: Model, record: dict[str, Any], result: LiveResult) -> None:
     """Print what a live run says."""
-    import numpy as np
     from rich.console import Console
     from rich.table import Table
 
-    from mdpdsl.graph.describe import pair_text
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_row("explorer", _label(result.settings))
@@ -117,22 +114,9 @@ def print_live(model: Model, record: dict[str, Any], result: LiveResult) -> None
     console = Console(highlight=False, markup=False)
     console.print(f"{record['model']} ({record['hash']})")
     console.print(table)
-    for reason, number in result.rejected.counts.items():
-        click.echo(f"\nrejected, {reason}: {number:,}")
-        for example in result.rejected.examples[reason]:
-            click.echo(f"  {example.file}, row {example.row}: {example.found}")
-    for name, number in result.clipped.items():
-        click.echo(f"\n{number:,} values of {name} lie beyond its ends and count as its end cells")
-    unvisited = np.flatnonzero(result.counts.visits == 0)
-    if len(unvisited):
-        click.echo(f"\nnever visited: {len(unvisited):,} pairs")
-        for pair in unvisited[:PRINTED_UNVISITED].tolist():
-            click.echo(f"  {pair_text(model.graph, pair)}")
-        if len(unvisited) > PRINTED_UNVISITED:
-            click.echo(f"  and {len(unvisited) - PRINTED_UNVISITED:,} more")
-    for name, what in (("estimate_missing", "estimate.npz"), ("rewards_missing", "rewards")):
-        if record[name]:
-            click.echo(f"note: no {what}: {record[name]}", err=True)
+    print_rejections(result.rejected, result.clipped)
+    print_unseen(model.graph, result.counts)
+    print_missing(record)
 
 
 def _label(settings: ExploreSettings) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from mdpdsl.cli.explore import figure_text, new_folder, resumed_run, run_record, save_run
+from mdpdsl.cli.explore import figure_text, resumed_run, run_record, save_run
 from mdpdsl.cli.exploring import showing
 from mdpdsl.cli.output import fail, print_json
 from mdpdsl.cli.planning import telling_failures
@@ -30,7 +30,7 @@ from mdpdsl.explore.queues import log_queues
 from mdpdsl.explore.replay_summary import ReplaySummary, summarize_replay
 from mdpdsl.explore.settings import ExploreSettings, SettingsError
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.results import RunConfiguration, RunDirectory, RunError, current_versions
+from mdpdsl.results import RunConfiguration, RunDirectory, RunError, current_versions, new_folder
 
 #: The file of a run directory that holds the log.
 LOG_FILE = "log.npz"

@@ -1,6 +1,6 @@
 """Rows per second of `estimate` against DuckDB on the same transitions, in the same run.
 
-    python benchmarks/logs.py [--rows 10_000_000] [--rounds 5] [--json]
+    python benchmarks/logs.py [--rows 10_000_000] [--rounds 5] [--log model] [--json]
 
 * sorted: mdpdsl reads a Parquet file of raw values by episode and time, checks every value and the
   order, finds cells and counts; DuckDB has the states, actions and next states of the same rows in
@@ -33,6 +33,7 @@ import mdpdsl
 from mdpdsl.estimate.logs import count_logs
 
 MODEL = "pendulum"
+LOGS = ("model", "continuous")
 EPISODE_LENGTH = 1000
 _SHUFFLE = "ORDER BY hash(episode * 1000003 + time)"
 #: The states and actions of MODEL, in DuckDB's words.
@@ -49,6 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rows", type=lambda t: int(float(t.replace("_", ""))), default=10_000_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--log", dest="logs", action="append", choices=LOGS, help="one of them")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--peak", metavar="FILE", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -57,22 +59,25 @@ def main() -> None:
         return
     results = []
     with tempfile.TemporaryDirectory() as name:
-        for kind in ("model", "continuous"):
+        for kind in options.logs or LOGS:
             folder = Path(name) / kind
             write_logs(folder, kind, options.rows)
-            results += [
-                measured(kind, folder, order, options.rounds) for order in ("sorted", "shuffled")
-            ]
+            for order in ("sorted", "shuffled"):
+                results.append(measured(kind, folder, order, options.rounds))
+                if not options.json:
+                    show(results[-1])
     if options.json:
         print(json.dumps(results))
-        return
-    for r in results:
-        print(
-            f"{r['log']}, {r['order']}: mdpdsl {r['rows_per_second']:,.0f} rows/s, DuckDB "
-            f"{r['duckdb_rows_per_second']:,.0f}: {r['ratio']:.2f} of it "
-            f"({r['least_ratio']:.2f} to {r['largest_ratio']:.2f}); CPU {r['cpu_ratio']:.2f}; "
-            f"peak {r['peak_megabytes']:,.0f} MB ({r['idle_megabytes']:,.0f} MB before reading)"
-        )
+
+
+def show(r: dict[str, Any]) -> None:
+    print(
+        f"{r['log']}, {r['order']}: mdpdsl {r['rows_per_second']:,.0f} rows/s, DuckDB "
+        f"{r['duckdb_rows_per_second']:,.0f}: {r['ratio']:.2f} of it "
+        f"({r['least_ratio']:.2f} to {r['largest_ratio']:.2f}); CPU {r['cpu_ratio']:.2f}; "
+        f"peak {r['peak_megabytes']:,.0f} MB ({r['idle_megabytes']:,.0f} MB before reading)",
+        flush=True,
+    )
 
 
 def write_logs(folder: Path, kind: str, n_rows: int) -> None:

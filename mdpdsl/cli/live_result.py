@@ -91,7 +91,6 @@ def print_live(model: Model, record: dict[str, Any], result: LiveResult) -> None
     from rich.console import Console
     from rich.table import Table
 
-
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_row("explorer", _label(result.settings))
     table.add_row("system", f"{record['env']}, {record['episodes']:,} episodes")

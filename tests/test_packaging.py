@@ -76,6 +76,7 @@ def _source_files() -> set[str]:
     """Return the files that must ship, as paths in the tree."""
     wanted = {"grammars/mdp.lark", "mdpdsl/py.typed"}
     wanted |= {f"models/{path.name}" for path in (ROOT / "models").glob("*.mdp")}
+    wanted |= {f"grammars/{path.name}" for path in (ROOT / "grammars").glob("*.json")}
     for folder in FOLDERS:
         wanted |= {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.py")}
     assert len(wanted) > 60

@@ -23,6 +23,7 @@ COMMANDS = {
     "show": "Say what a model is: sizes, classes, complexity; or draw it.",
     "models": "List the shipped models, or print one.",
     "export": "Write a model in another format.",
+    "lsp": "Answer an editor: the language server.",
 }
 
 

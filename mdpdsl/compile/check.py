@@ -26,7 +26,12 @@ DEFAULT_POINTS = 5
 
 def check(parsed: Parsed, overrides: Mapping[str, Override]) -> CheckedModel:
     """Check a parsed file with some parameters overridden."""
-    return _Checker(Declarations(parsed, overrides)).check()
+    return check_declared(Declarations(parsed, overrides))
+
+
+def check_declared(declared: Declarations) -> CheckedModel:
+    """Check the file of some declarations, which add to what they report."""
+    return _Checker(declared).check()
 
 
 class _Checker:

@@ -27,7 +27,9 @@ _NUMBERS: dict[str, tuple[Type, tuple[str, Callable[[float], bool]]]] = {
     "power": (REAL, _POSITIVE),
 }
 #: Settings that are words or numbers (`algorithm = kappa-dp`, `horizon = inf`), taken as written.
-_WORDS = ("algorithm", "horizon", "bonus", "radius", "eta", "simulate")
+WORDS = ("algorithm", "horizon", "bonus", "radius", "eta", "simulate")
+#: All settings of the block.
+SETTINGS = (*_NUMBERS, *WORDS)
 
 
 def explore_settings(scope: Scope, blocks: Sequence[ast.Explore]) -> dict[str, Value]:
@@ -37,7 +39,7 @@ def explore_settings(scope: Scope, blocks: Sequence[ast.Explore]) -> dict[str, V
         key = entry.key.text
         if key in settings:
             scope.report("E404", f"`{key}` is set twice", entry.span)
-        elif key in _WORDS:
+        elif key in WORDS:
             settings[key] = _word(entry.value)
         elif key in _NUMBERS:
             kind, (words, is_allowed) = _NUMBERS[key]
@@ -47,8 +49,7 @@ def explore_settings(scope: Scope, blocks: Sequence[ast.Explore]) -> dict[str, V
             elif value is not None:
                 settings[key] = int(value) if kind == INT else value
         else:
-            known = [*_NUMBERS, *_WORDS]
-            help_text = did_you_mean(key, known) or f"the settings are {', '.join(known)}"
+            help_text = did_you_mean(key, SETTINGS) or f"the settings are {', '.join(SETTINGS)}"
             scope.report("E404", f"unknown setting `{key}`", entry.key.span, help_text)
     return settings
 

@@ -74,6 +74,32 @@ def parse_expression(source: Source) -> ast.Expr:
     return expression
 
 
+@dataclass(frozen=True)
+class Continuation:
+    """The statement that ends at some place of a text, and what may stand there next.
+
+    `terminals` are names of the grammar, empty where a mistake stands before the place.
+    """
+
+    tokens: tuple[tuple[str, str], ...]  # terminal and text, since the statement's first line
+    terminals: frozenset[str]
+
+
+def continuation(source: Source, offset: int) -> Continuation:
+    """Tell what may stand at a place, from the statement before it alone."""
+    before = Source(source.text[:offset], source.path)
+    start, end = list(_pieces(before.text))[-1]
+    text = TextSlice(before.text, start, end)
+    reader: Any = _parser().parse_interactive(text, start="start")
+    tokens: list[tuple[str, str]] = []
+    try:
+        for token in reader.iter_parse():
+            tokens.append((token.type, str(token)))
+        return Continuation(tuple(tokens), frozenset(reader.accepts()))
+    except (UnexpectedInput, ModelError):
+        return Continuation(tuple(tokens), frozenset())
+
+
 _NAME = re.compile(r"[^\W\d]\w*")
 _UNAMBIGUOUS = [word for word in STATEMENT_KEYWORDS if word not in ("action", "log")]
 #: A line that starts a statement: a keyword (`action` and `log` may stand in expressions, too), a

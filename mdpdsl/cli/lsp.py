@@ -1,0 +1,33 @@
+"""`mdpdsl lsp`: a language server for editors."""
+
+from __future__ import annotations
+
+import click
+
+from mdpdsl.cli.arguments import json_option
+from mdpdsl.cli.output import print_json
+
+
+@click.command("lsp")
+@click.option("--stdio", is_flag=True, help="Accepted, as editors pass it; there is no other way.")
+@json_option
+def command(stdio: bool, as_json: bool) -> None:
+    """Answer an editor over standard input and output.
+
+    The language server protocol: mistakes as you type, what a name means, where it is declared and
+    used, completion, layout and outline. It needs `pip install "mdpdsl[editor]"`. With --json, say
+    what the server offers and exit.
+    """
+    try:
+        from mdpdsl.editor.server import make_server
+    except ImportError as error:
+        package = (error.name or "pygls").partition(".")[0]
+        message = f'the server needs `{package}`: pip install "mdpdsl[editor]"'
+        raise click.ClickException(message) from None
+    server = make_server()
+    if as_json:
+        features = sorted(server.protocol.fm.features)
+        record = {"name": "mdpdsl", "version": server.version, "transport": "stdio"}
+        print_json({**record, "features": features})
+        return
+    server.start_io()

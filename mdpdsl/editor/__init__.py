@@ -1,0 +1,1 @@
+"""What editors ask of a model file: mistakes, meanings, places of names, completions, layout."""

@@ -1,0 +1,235 @@
+"""What may be written at a place: the grammar says which words, the model which names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mdpdsl.compile.scope import FIXED, GUARD, REWARD, STATE_GUARD, UPDATE, Definition, Place
+from mdpdsl.compile.terms import Read, reads
+from mdpdsl.diagnostics import Span
+from mdpdsl.editor import vocabulary
+from mdpdsl.editor.document import Document
+from mdpdsl.explore.algorithms import ALGORITHMS
+from mdpdsl.explore.settings import BONUSES, RADII, SIMULATIONS
+from mdpdsl.syntax.parse import Continuation, continuation
+from mdpdsl.syntax.words import KEYWORDS, STATEMENT_KEYWORDS
+
+_PARTIAL_WORD = re.compile(r"[^\W\d]\w*\Z")
+_STARTERS = {word.upper() for word in STATEMENT_KEYWORDS}
+#: Behind these a primed name is an update of a branch, elsewhere it starts an equation.
+_BEFORE_UPDATE = {"ARROW", "BAR", "COLON", "COMMA"}
+_RANKS = ("state", "action", "noise", "let", "param", "member")
+_CHOICES = {
+    "algorithm": tuple(ALGORITHMS),
+    "bonus": BONUSES,
+    "radius": RADII,
+    "simulate": SIMULATIONS,
+    "horizon": ("inf",),
+    "eta": ("auto",),
+}
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A word to write: `kind` is keyword, value, member, function, setting or a kind of name."""
+
+    text: str
+    kind: str
+    detail: str = ""
+
+
+def complete(document: Document, offset: int) -> tuple[list[Suggestion], Span]:
+    """Return what may be written at a place, likeliest first, and the characters it replaces."""
+    before = document.text[:offset]
+    line = before[before.rfind("\n") + 1 :]
+    if _is_in_comment_or_text(line):
+        return [], Span(offset, offset)
+    partial = _PARTIAL_WORD.search(before)
+    start = partial.start() if partial else offset
+    place = continuation(document.source, start)
+    is_at_margin = not line[: len(line) - (offset - start)].strip()
+    found: dict[str, Suggestion] = {}
+    for suggestion in _suggestions(document, place, is_at_margin):
+        found.setdefault(suggestion.text, suggestion)
+    return list(found.values()), Span(start, offset)
+
+
+def _suggestions(
+    document: Document, place: Continuation, is_at_margin: bool
+) -> Iterator[Suggestion]:
+    if not place.terminals:  # a mistake before it: anything may be meant
+        yield from _names(document, UPDATE)
+        yield from _keywords(KEYWORDS)
+        return
+    statement = _statement(place)
+    if "PRIMED" in place.terminals and ("STAY" in place.terminals or is_at_margin):
+        yield from _keywords(["stay"] if "STAY" in place.terminals else [])
+        yield from (Suggestion(f"{n}'", "state", "next value") for n in document.declared.variables)
+    special = _special_names(document, statement)
+    if special is not None:
+        if {"NAME", "NUMBER"} & place.terminals:
+            yield from special
+        is_expression = False
+    else:
+        is_expression = "NUMBER" in place.terminals
+    if is_expression:
+        yield from _operands(document, statement)
+    if special and statement[-1][0] == "ASSIGN":
+        return  # one of a few values
+    words = {t.lower() for t in place.terminals} & KEYWORDS
+    may_start = {"MDP", "STATE"} <= place.terminals
+    if may_start and not is_at_margin:
+        words -= set(STATEMENT_KEYWORDS)
+    if "RBRACE" in place.terminals and special is not None:
+        words -= {"action", "label", "log", "reward", "seed", "state"}  # keys are special names
+    if not may_start and is_expression:
+        words -= {"action"}  # told as an operand where there are named actions
+    yield from _keywords(sorted(words))
+
+
+def _statement(place: Continuation) -> Sequence[tuple[str, str]]:
+    """Return the tokens of the last statement, which several may precede on the same line."""
+    start = depth = 0
+    tokens = place.tokens
+    for index, (kind, _) in enumerate(tokens):
+        depth += (kind in ("LBRACE", "LBRACKET", "LPAREN")) - (
+            kind in ("RBRACE", "RBRACKET", "RPAREN")
+        )
+        following = tokens[index + 1][0] if index + 1 < len(tokens) else None
+        previous = tokens[index - 1][0] if index else None
+        if depth:
+            continue
+        is_start = kind in _STARTERS and not (kind == "ON" and previous == "REWARD")
+        if kind == "ACTION":
+            is_start = following == "NAME" or (following is None and place.terminals == {"NAME"})
+        elif kind == "LOG":
+            is_start = following in ("LBRACE", None)
+        elif kind == "PRIMED":
+            is_start = following == "ASSIGN" and previous not in _BEFORE_UPDATE
+        if is_start:
+            start = index
+    return tokens[start:]
+
+
+def _special_names(
+    document: Document, statement: Sequence[tuple[str, str]]
+) -> list[Suggestion] | None:
+    """Return the names of a place that takes only some; None where expressions stand."""
+    kinds = [kind for kind, _ in statement]
+    first, last = (kinds[0], kinds[-1]) if kinds else ("", "")
+    match first:
+        case "MDP" | "LABEL" | "LET" | "PARAM" if len(kinds) == 1:
+            return []  # a new name
+        case "STATE" | "NOISE" if len(kinds) == 1:
+            return []
+        case "ACTION" if "IN" not in kinds:
+            return []
+        case "ON" | "TABLE" if not {"WHEN", "OTHERWISE", "ARROW", "LBRACE"} & set(kinds):
+            return _actions(document) if last in ("ON", "TABLE", "COMMA") else None
+        case "REWARD" if last in ("ON", "COMMA") and not {"WHEN", "COLON"} & set(kinds):
+            return _actions(document)
+        case "INIT" | "NOISE" if last == "TILDE":
+            table = vocabulary.DISTRIBUTIONS.items()
+            return [Suggestion(name, "function", form) for name, (form, _) in table]
+        case "INIT" if last == "INIT" or (last == "COMMA" and _depth(kinds) == 0):
+            return [Suggestion(n, "state") for n in document.declared.variables]
+        case "INIT" if last == "ASSIGN" and "WHEN" not in kinds:
+            return _members(document, statement[-2][1]) or None
+        case "EXPLORE" if last == "ASSIGN" and statement[-2][1] in _CHOICES:
+            return [Suggestion(text, "value") for text in _CHOICES[statement[-2][1]]]
+        case "EXPLORE" if last != "ASSIGN" and "LBRACE" in kinds:
+            return [Suggestion(n, "setting", told) for n, told in vocabulary.SETTINGS.items()]
+        case "LOG" if last != "ASSIGN" and "LBRACE" in kinds:
+            return _log_keys(document)
+    return None
+
+
+def _operands(document: Document, statement: Sequence[tuple[str, str]]) -> Iterator[Suggestion]:
+    """Suggest what an expression may begin with: members of what it is compared with first."""
+    if len(statement) > 1 and statement[-1][0] in ("COMPARE", "ASSIGN"):
+        yield from _members(document, statement[-2][1].removesuffix("'"))
+    place = _place(statement)
+    yield from _names(document, place)
+    if "next" in place.kinds:
+        states = document.declared.variables
+        yield from (Suggestion(f"{name}'", "state", "next value") for name in states)
+    if statement and statement[0][0] == "TABLE":
+        return
+    yield from _functions()
+    yield from (Suggestion(n, "value", told) for n, told in vocabulary.CONSTANTS.items())
+
+
+def _place(statement: Sequence[tuple[str, str]]) -> Place:
+    """Say what an expression may read, by its statement and what stands before it."""
+    kinds = [kind for kind, _ in statement]
+    match kinds[0] if kinds else "":
+        case "LABEL" | "RESTART" | "INIT" if kinds[0] != "INIT" or "WHEN" in kinds:
+            return STATE_GUARD
+        case "ON":
+            marks = [k for k in kinds if k in ("WHEN", "ARROW", "BAR", "ASSIGN")]
+            return UPDATE if marks[-1:] == ["ASSIGN"] else GUARD
+        case "REWARD":
+            return REWARD
+        case "LET" | "PRIMED":
+            return UPDATE
+        case _:
+            return FIXED
+
+
+def _names(document: Document, place: Place) -> Iterator[Suggestion]:
+    """Suggest the names that may be read at a place: what varies first, constants last."""
+    known = document.declared.scope.definitions.items()
+    for name, definition in sorted(known, key=lambda item: _RANKS.index(item[1].kind)):
+        if _may_read(document, name, definition, place):
+            yield Suggestion(name, definition.kind)
+
+
+def _may_read(document: Document, name: str, definition: Definition, place: Place) -> bool:
+    if definition.kind == "let":
+        term = document.declared.scope.definition_term(name)
+        return term is None or {kind for kind, _ in reads(term)} <= place.kinds
+    term = definition.term
+    if isinstance(term, Read) and term.kind != "column":
+        return term.kind in place.kinds
+    if definition.kind in ("state", "action", "noise"):  # its declaration is mistaken
+        return definition.kind in place.kinds
+    return definition.kind != "member" or bool(place.kinds)
+
+
+def _actions(document: Document) -> list[Suggestion]:
+    named = [f.members for f in document.declared.action_factors if f.name == "action"]
+    return [Suggestion(name, "member", "action") for name in (named[0] if named else ())]
+
+
+def _members(document: Document, name: str) -> list[Suggestion]:
+    variables = [*document.declared.variables.values(), *document.declared.action_factors]
+    members = [v.members for v in variables if v.name == name and v.kind == "enum"]
+    return [Suggestion(member, "member", name) for member in (members[0] if members else ())]
+
+
+def _log_keys(document: Document) -> list[Suggestion]:
+    states = [Suggestion(name, "state") for name in document.declared.variables]
+    actions = [Suggestion(factor.name, "action") for factor in document.declared.action_factors]
+    keys = [Suggestion(n, "setting", told) for n, told in vocabulary.LOG_KEYS.items()]
+    return [*states, *actions, *keys]
+
+
+def _functions() -> Iterator[Suggestion]:
+    yield from (Suggestion(n, "function", form) for n, (form, _) in vocabulary.FUNCTIONS.items())
+
+
+def _keywords(words: Sequence[str] | frozenset[str]) -> Iterator[Suggestion]:
+    for word in sorted(words):
+        detail = vocabulary.STATEMENTS[word][0] if word in vocabulary.STATEMENTS else ""
+        yield Suggestion(word, "keyword", detail or vocabulary.WORDS.get(word, ""))
+
+
+def _depth(kinds: Sequence[str]) -> int:
+    opened = sum(kind in ("LBRACE", "LBRACKET", "LPAREN") for kind in kinds)
+    return opened - sum(kind in ("RBRACE", "RBRACKET", "RPAREN") for kind in kinds)
+
+
+def _is_in_comment_or_text(line: str) -> bool:
+    return re.sub(r'"[^"]*"', "", line).find("#") >= 0 or line.count('"') % 2 == 1

@@ -1,0 +1,216 @@
+"""What a name means, in Markdown: how it is declared, its type, its values, its comment."""
+
+from __future__ import annotations
+
+import re
+
+from mdpdsl.compile.checked import Spread
+from mdpdsl.compile.expressions import constant_value
+from mdpdsl.compile.scope import KIND_WORDS, Definition
+from mdpdsl.compile.terms import BOOL, INT, Constant, Term, Type, reads
+from mdpdsl.diagnostics import Span
+from mdpdsl.editor import vocabulary
+from mdpdsl.editor.document import Document
+from mdpdsl.editor.occurrences import Occurrence
+from mdpdsl.graph.space import Variable
+from mdpdsl.syntax import ast
+from mdpdsl.syntax.format import format_statement
+
+#: Values of a discrete distribution that are told.
+MOST_VALUES = 8
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def meaning_at(document: Document, offset: int) -> tuple[str, Span] | None:
+    """Return what stands at a place and which characters it is."""
+    name = document.name_at(offset)
+    if name is not None:
+        told = meaning(document, name)
+        return (told, name.span) if told is not None else None
+    return _word_at(document, offset)
+
+
+def meaning(document: Document, name: Occurrence) -> str | None:
+    """Return what a name means; None for one that means nothing."""
+    if name.space == "function":
+        return _of_function(name.text)
+    if name.space == "setting":
+        told = (vocabulary.LOG_KEYS | vocabulary.SETTINGS).get(name.text)
+        return f"setting `{name.text}`: {told}" if told else None
+    if name.space == "label":
+        return _joined(document, name.text, "label", "a set of states")
+    if name.space == "column":
+        return f"column `{name.text}` of the log"
+    if name.space == "model":
+        return _of_model(document, name.text)
+    definition = document.declared.scope.definitions.get(name.text)
+    return _of_definition(document, name.text, definition) if definition is not None else None
+
+
+def value_text(value: float, kind: Type, members: dict[int, str]) -> str:
+    """Write a value of some type as the language does."""
+    if kind == BOOL:
+        return "true" if value else "false"
+    if kind.kind == "enum":
+        return members.get(int(value), "?")
+    return f"{value:.0f}" if kind == INT else f"{value:.6g}"
+
+
+def _of_definition(document: Document, name: str, definition: Definition) -> str:
+    match definition.kind:
+        case "param":
+            term = document.declared.scope.definition_term(name)
+            told = _typed(document, "parameter", term)
+            return _joined(document, name, "param", f"{told}; `--set {name}=…` overrides it")
+        case "let":
+            term = document.declared.scope.definition_term(name)
+            return _joined(document, name, "let", _typed(document, "let", term))
+        case "state":
+            return _joined(document, name, "state", _of_variable(document, name))
+        case "noise":
+            return _joined(document, name, "noise", _of_noise(document, name))
+        case "action" if name != "action":
+            return _joined(document, name, "action", _of_variable(document, name))
+        case "action":
+            return "the action taken: " + _listed(_named_actions(document))
+        case _:
+            return _of_member(document, name)
+
+
+def _typed(document: Document, word: str, term: Term | None) -> str:
+    """Tell the type of a definition, its value where it has one, and else what it reads."""
+    if term is None:
+        return f"{word}, mistaken"
+    told = f"{word}, {term.type}"
+    read = sorted(reads(term))
+    if read:
+        return f"{told}; reads {', '.join(f'{KIND_WORDS[k]} `{n}`' for k, n in read)}"
+    value, fault = (term.value, None) if isinstance(term, Constant) else constant_value(term)
+    if fault is not None:
+        return told
+    members = {number: member for member, number in document.declared.scope.symbols.items()}
+    return f"{told}, value **{value_text(value, term.type, members)}**"
+
+
+def _of_variable(document: Document, name: str) -> str:
+    """Tell the values of a state variable or an action with values."""
+    actions = {factor.name: factor for factor in document.declared.action_factors}
+    variables = document.declared.variables | actions
+    word = "action" if name in actions else "state variable"
+    variable = variables.get(name)
+    if variable is None:
+        return f"{word}, mistaken"
+    kind = {"bool": "a truth value", "int": "an integer", "real": "a real number"}
+    kind |= {"enum": "an enumeration", "set": "a number of a list"}
+    return f"{word}, {kind[variable.kind]}: {_values(variable)}"
+
+
+def _values(variable: Variable) -> str:
+    if variable.kind == "real":
+        assert variable.edges is not None
+        widths = [
+            float(b - a) for a, b in zip(variable.edges[:-1], variable.edges[1:], strict=True)
+        ]
+        low, high = min(widths), max(widths)
+        width = f"{low:.4g}" if high - low <= 1e-9 * high else f"{low:.4g} to {high:.4g}"
+        return f"`{variable.describe()}`, each {width} wide"
+    return f"`{variable.describe()}`, {variable.size:,} values"
+
+
+def _of_noise(document: Document, name: str) -> str:
+    for noise in document.declared.noises:
+        if noise.name == name:
+            return f"noise, drawn afresh each step: {_spread(noise.spread)}"
+    return "noise, mistaken"
+
+
+def _spread(spread: Spread) -> str:
+    if spread.family == "normal":
+        return f"normal, mean {spread.a:.6g}, standard deviation {spread.b:.6g}"
+    if spread.family == "uniform":
+        return f"uniform from {spread.a:.6g} to {spread.b:.6g}"
+    assert spread.values is not None and spread.probabilities is not None
+    pairs = list(zip(spread.values.tolist(), spread.probabilities.tolist(), strict=True))
+    told = [f"{value:.6g} with probability {p:.6g}" for value, p in pairs[:MOST_VALUES]]
+    return ", ".join(told) + (", …" if len(pairs) > MOST_VALUES else "")
+
+
+def _of_member(document: Document, name: str) -> str:
+    actions = _named_actions(document)
+    if name in actions:
+        told = f"action {actions.index(name) + 1} of {len(actions)}: {_listed(actions)}"
+        return f"{told}{_comment(document, name, ast.ActionNames)}"
+    variables = [*document.declared.variables.values(), *document.declared.action_factors]
+    homes = [v.describe() for v in variables if v.kind == "enum" and name in v.members]
+    return f"a value of {', '.join(f'`{home}`' for home in homes)}" if homes else f"`{name}`"
+
+
+def _of_function(name: str) -> str | None:
+    if name in vocabulary.CONSTANTS:
+        return f"constant `{name}`: {vocabulary.CONSTANTS[name]}"
+    told = (vocabulary.FUNCTIONS | vocabulary.DISTRIBUTIONS).get(name)
+    return f"`{told[0]}`: {told[1]}" if told else None
+
+
+def _of_model(document: Document, name: str) -> str:
+    checked = document.checked
+    sizes = f"{checked.states.size:,} states in the product, {checked.actions.size:,} actions"
+    title = f" ({checked.title})" if checked.title else ""
+    return f"model `{name}`{title}: {sizes}"
+
+
+def _word_at(document: Document, offset: int) -> tuple[str, Span] | None:
+    """Tell a word of the language, unless it stands in a comment or a text."""
+    start = document.text.rfind("\n", 0, offset) + 1
+    end = document.text.find("\n", offset)
+    line = document.text[start : end if end >= 0 else len(document.text)]
+    bare = re.sub(r"#.*|\"[^\"]*\"?", lambda m: " " * len(m.group()), line)
+    for word in _WORD.finditer(bare):
+        if word.start() <= offset - start <= word.end():
+            span = Span(start + word.start(), start + word.end())
+            if word.group() in vocabulary.STATEMENTS:
+                form, told = vocabulary.STATEMENTS[word.group()]
+                return f"```mdp\n{form}\n```\n{told}", span
+            if word.group() in vocabulary.WORDS:
+                return f"`{word.group()}`: {vocabulary.WORDS[word.group()]}", span
+    return None
+
+
+def _joined(document: Document, name: str, word: str, told: str) -> str:
+    """Put the declaration before what is told, and its comment behind."""
+    kinds = {"param": ast.Param, "let": ast.Let, "state": ast.State, "noise": ast.Noise}
+    kinds |= {"action": ast.ActionFactor, "label": ast.Label}
+    for statement in document.parsed.file.statements:
+        if isinstance(statement, kinds[word]) and _declares(statement, name):
+            comment = _comment_of(document, statement.span)
+            return f"```mdp\n{format_statement(statement)}\n```\n{told}{comment}"
+    return told
+
+
+def _comment(document: Document, name: str, kind: type[ast.ActionNames]) -> str:
+    for statement in document.parsed.file.statements:
+        if isinstance(statement, kind) and name in [n.text for n in statement.names]:
+            return _comment_of(document, statement.span)
+    return ""
+
+
+def _declares(statement: ast.Statement, name: str) -> bool:
+    ident = getattr(statement, "name", None)
+    return isinstance(ident, ast.Ident) and ident.text == name
+
+
+def _comment_of(document: Document, span: Span) -> str:
+    """Return the comment behind a statement on its line."""
+    behind = re.match(r"[ \t]*#[ \t]*([^\n]*)", document.text[span.end :])
+    return f"\n\n{behind.group(1).strip()}" if behind and behind.group(1).strip() else ""
+
+
+def _named_actions(document: Document) -> tuple[str, ...]:
+    for factor in document.declared.action_factors:
+        if factor.name == "action":
+            return factor.members
+    return ()
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

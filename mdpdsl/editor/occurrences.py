@@ -1,0 +1,181 @@
+"""Every name of a model file with its place and what it names there.
+
+Names of parameters, variables, actions, members and lets share one space; labels, settings of the
+explore block, columns of a log and functions have spaces of their own. In statements that could not
+be read, all words but the language's count as names of the first kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+from mdpdsl.compile.scope import ARITY, CONSTANTS
+from mdpdsl.compile.settings import WORDS
+from mdpdsl.diagnostics import Span
+from mdpdsl.editor.vocabulary import LOG_KEYS
+from mdpdsl.syntax import ast
+from mdpdsl.syntax.words import KEYWORDS
+
+#: The word that declares a name, in statements that could not be read.
+_DECLARING = {"param", "state", "action", "noise", "let"}
+_TOKEN = re.compile(r"#[^\n]*|\"[^\"\n]*\"?|[^\W\d]\w*|\d[\w.]*")
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A name at a place: `space` is name, label, function, setting, column or model."""
+
+    text: str
+    span: Span
+    space: str = "name"
+    is_declaration: bool = False
+
+
+def find_occurrences(file: ast.ModelFile, text: str) -> tuple[Occurrence, ...]:
+    """Return all names of a file, those in statements that could not be read included."""
+    found: list[Occurrence] = []
+    for statement in file.statements:
+        found += _of_statement(statement, file)
+    found = [_placed(occurrence, text) for occurrence in found]
+    found += _of_lost(file, text)
+    return tuple(sorted(found, key=lambda o: (o.span, not o.is_declaration)))
+
+
+def occurrence_at(occurrences: tuple[Occurrence, ...], offset: int) -> Occurrence | None:
+    """Return the name that a place touches; where two meet, the one behind it."""
+    touched = [o for o in occurrences if o.span.start <= offset <= o.span.end]
+    return max(touched, key=lambda o: (o.span.start, o.is_declaration), default=None)
+
+
+def _of_statement(statement: ast.Statement, file: ast.ModelFile) -> Iterator[Occurrence]:
+    match statement:
+        case ast.Header():
+            yield Occurrence(statement.name.text, statement.name.span, "model", True)
+        case ast.Label():
+            yield Occurrence(statement.name.text, statement.name.span, "label", True)
+            yield from _of_node(statement.guard)
+        case ast.ActionNames():
+            for name in statement.names:
+                yield Occurrence(name.text, name.span, is_declaration=True)
+        case ast.Param() | ast.Let() | ast.Noise():
+            yield Occurrence(statement.name.text, statement.name.span, is_declaration=True)
+            part = statement.distribution if isinstance(statement, ast.Noise) else statement.value
+            yield from _of_node(part)
+        case ast.State() | ast.ActionFactor():
+            yield Occurrence(statement.name.text, statement.name.span, is_declaration=True)
+            yield from _of_domain(statement.domain, file)
+        case ast.Explore():
+            for entry in statement.entries:
+                yield Occurrence(entry.key.text, entry.key.span, "setting")
+                if entry.key.text not in WORDS:  # words are taken as they are written
+                    yield from _of_node(entry.value)
+        case ast.Log():
+            for entry in statement.entries:
+                yield _of_log_key(entry.key, file)
+                yield from _of_column(entry.value, file)
+        case _:
+            yield from _of_node(statement)
+
+
+def _of_domain(domain: ast.Domain, file: ast.ModelFile) -> Iterator[Occurrence]:
+    """Tell new members of an enumeration from constants in a set of numbers."""
+    constants = _declared(file, ast.Param) | _declared(file, ast.Let) | CONSTANTS.keys()
+    items = domain.items if isinstance(domain, ast.SetDomain) else ()
+    is_enumeration = all(isinstance(item, ast.Name) for item in items) and bool(items)
+    for occurrence in _of_node(domain):
+        is_member = is_enumeration and occurrence.text not in constants
+        yield Occurrence(occurrence.text, occurrence.span, occurrence.space, is_member)
+
+
+def _of_log_key(key: ast.Ident, file: ast.ModelFile) -> Occurrence:
+    """Tell variables from the two keys that are the block's own."""
+    variables = {s.name.text for s in file.statements if isinstance(s, ast.State)}
+    if key.text in LOG_KEYS and key.text not in variables:
+        return Occurrence(key.text, key.span, "setting")
+    variable = key.text.removeprefix("next_")
+    if key.text not in variables and variable in variables:
+        start = key.span.end - len(variable)
+        return Occurrence(variable, Span(start, key.span.end))
+    return _of_ident(key)
+
+
+def _of_column(value: ast.Expr, file: ast.ModelFile) -> Iterator[Occurrence]:
+    """Names in a log's expressions are columns, unless they are parameters or members."""
+    known = _declared(file, ast.Param) | _members(file)
+    for occurrence in _of_node(value):
+        is_column = occurrence.space == "name" and occurrence.text not in known
+        space = "column" if is_column else occurrence.space
+        yield Occurrence(occurrence.text, occurrence.span, space)
+
+
+def _of_node(node: object) -> Iterator[Occurrence]:
+    """Return the names in a node and in all its parts."""
+    match node:
+        case ast.Ident():
+            yield _of_ident(node)
+        case ast.Name():
+            space = "function" if node.name in CONSTANTS else "name"
+            yield Occurrence(node.name, node.span, space)
+        case ast.Primed():
+            yield Occurrence(node.name, node.span)
+        case ast.Call():
+            yield Occurrence(node.function.text, node.function.span, "function")
+            yield from _of_node(node.arguments)
+        case ast.NamedDistribution():
+            yield Occurrence(node.family.text, node.family.span, "function")
+            yield from _of_node(node.arguments)
+        case tuple():
+            for part in node:
+                yield from _of_node(part)
+        case ast.Node():
+            for field in fields(node):
+                yield from _of_node(getattr(node, field.name))
+
+
+def _of_ident(ident: ast.Ident) -> Occurrence:
+    return Occurrence(ident.text.removesuffix("'"), ident.span)
+
+
+def _placed(occurrence: Occurrence, text: str) -> Occurrence:
+    """Narrow a span to the name in it: a tree has primes and parentheses in it, too."""
+    start, end = occurrence.span.start, occurrence.span.end
+    if end - start == len(occurrence.text):
+        return occurrence
+    for token in _TOKEN.finditer(text, start, end):
+        if token.group() == occurrence.text:
+            return replace(occurrence, span=Span(*token.span()))
+    raise AssertionError(occurrence)
+
+
+def _of_lost(file: ast.ModelFile, text: str) -> Iterator[Occurrence]:
+    """Return the words outside all statements that could be read."""
+    read = sorted(statement.span for statement in file.statements)
+    before, place = "", 0
+    for token in _TOKEN.finditer(text):
+        while place < len(read) and read[place].end <= token.start():
+            place += 1
+        is_read = place < len(read) and read[place].start <= token.start()
+        word = token.group()
+        if is_read or word[0] in '#"' or word[0].isdigit():
+            before = "" if is_read else before
+            continue
+        if word not in KEYWORDS and word not in ARITY and word not in CONSTANTS:
+            yield Occurrence(word, Span(*token.span()), is_declaration=before in _DECLARING)
+        before = word
+
+
+def _declared(file: ast.ModelFile, kind: type[ast.Param] | type[ast.Let]) -> set[str]:
+    return {s.name.text for s in file.statements if isinstance(s, kind)}
+
+
+def _members(file: ast.ModelFile) -> set[str]:
+    found: set[str] = set()
+    for statement in file.statements:
+        if isinstance(statement, ast.ActionNames):
+            found |= {name.text for name in statement.names}
+        elif isinstance(statement, ast.State | ast.ActionFactor):
+            items = statement.domain.items if isinstance(statement.domain, ast.SetDomain) else ()
+            found |= {item.name for item in items if isinstance(item, ast.Name)}
+    return found

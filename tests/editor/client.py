@@ -1,0 +1,127 @@
+"""A small client of the language server: JSON-RPC with headers over a process's pipes."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+from types import TracebackType
+from typing import Any
+
+#: Generous: a server that takes longer hangs.
+TIMEOUT = 60
+
+
+class Client:
+    """A started server; what it sends is sorted into answers and notifications."""
+
+    def __init__(self, encodings: list[str] | None = None, **options: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mdpdsl", "lsp", "--stdio"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.notifications: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._next_id = 0
+        self._n_opened = 0
+        self.uri = ""
+        threading.Thread(target=self._listen, daemon=True).start()
+        general = {"positionEncodings": encodings} if encodings else {}
+        params = {"processId": None, "rootUri": None, "capabilities": {"general": general}}
+        self.capabilities = self.ask("initialize", {**params, "initializationOptions": options})[
+            "capabilities"
+        ]
+        self.tell("initialized", {})
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(TIMEOUT)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+    def ask(self, method: str, params: Any) -> Any:
+        """Send a request and return the result."""
+        self._next_id += 1
+        self._send({"id": self._next_id, "method": method, "params": params})
+        answer = self._answers.get(timeout=TIMEOUT)
+        assert answer["id"] == self._next_id
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def tell(self, method: str, params: Any) -> None:
+        """Send a notification."""
+        self._send({"method": method, "params": params})
+
+    def open(self, text: str, version: int = 1) -> list[dict[str, Any]]:
+        """Open a document with a name of its own; return the diagnostics of it."""
+        self._n_opened += 1
+        self.uri = f"file:///folder/model-{self._n_opened}.mdp"
+        document = {"uri": self.uri, "languageId": "mdp", "version": version, "text": text}
+        self.tell("textDocument/didOpen", {"textDocument": document})
+        return self.diagnostics(version)
+
+    def change(self, text: str, version: int) -> None:
+        """Put another text in the document's place."""
+        document = {"uri": self.uri, "version": version}
+        changes = [{"text": text}]
+        self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
+
+    def diagnostics(self, version: int) -> list[dict[str, Any]]:
+        """Wait for the diagnostics of a version; those of earlier ones may come before."""
+        while True:
+            params = self.notified("textDocument/publishDiagnostics")
+            if (params["uri"], params.get("version")) == (self.uri, version):
+                found = params["diagnostics"]
+                assert isinstance(found, list)
+                return found
+
+    def notified(self, method: str) -> dict[str, Any]:
+        """Wait for a notification."""
+        while True:
+            message = self.notifications.get(timeout=TIMEOUT)
+            if message["method"] == method:
+                params = message["params"]
+                assert isinstance(params, dict)
+                return params
+
+    def at(self, method: str, line: int, character: int, **more: object) -> Any:
+        """Ask about a place of the document."""
+        place = {"line": line, "character": character}
+        params = {"textDocument": {"uri": self.uri}, "position": place, **more}
+        return self.ask(f"textDocument/{method}", params)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        self.process.stdin.flush()
+
+    def _listen(self) -> None:
+        stream = self.process.stdout
+        assert stream is not None
+        while True:
+            length = 0
+            try:
+                while (header := stream.readline().strip()) != b"":
+                    name, _, value = header.partition(b":")
+                    length = int(value) if name.lower() == b"content-length" else length
+                if not length:
+                    return
+                message = json.loads(stream.read(length))
+            except ValueError:  # closed
+                return
+            (self._answers if "method" not in message else self.notifications).put(message)

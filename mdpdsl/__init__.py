@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
     from mdpdsl.compile.model import Model, loads, shipped_models
     from mdpdsl.diagnostics import Diagnostic, ModelError
-    from mdpdsl.estimate.stored import load
+    from mdpdsl.envs import gym_env
+    from mdpdsl.estimate.stored import from_gym_P, load
     from mdpdsl.explore.live import explore_live
     from mdpdsl.explore.plan import plan
     from mdpdsl.graph.transition_graph import TransitionGraph
     from mdpdsl.policy import Policy, load_policy, save_policy
+    from mdpdsl.report.exports.quantecon import quantecon_arrays
     from mdpdsl.solve.discounted import solve_discounted
     from mdpdsl.solve.reachability import solve_reachability
 
@@ -32,10 +34,13 @@ __all__ = [
     "TransitionGraph",
     "__version__",
     "explore_live",
+    "from_gym_P",
+    "gym_env",
     "load",
     "load_policy",
     "loads",
     "plan",
+    "quantecon_arrays",
     "save_policy",
     "shipped_models",
     "solve_discounted",
@@ -50,10 +55,13 @@ _HOMES = {
     "TransitionGraph": "mdpdsl.graph.transition_graph",
     "Policy": "mdpdsl.policy",
     "explore_live": "mdpdsl.explore.live",
+    "from_gym_P": "mdpdsl.estimate.stored",
+    "gym_env": "mdpdsl.envs",
     "load": "mdpdsl.estimate.stored",
     "load_policy": "mdpdsl.policy",
     "loads": "mdpdsl.compile.model",
     "plan": "mdpdsl.explore.plan",
+    "quantecon_arrays": "mdpdsl.report.exports.quantecon",
     "save_policy": "mdpdsl.policy",
     "shipped_models": "mdpdsl.compile.model",
     "solve_discounted": "mdpdsl.solve.discounted",

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import click
 
-#: Each command with the line that `mdpdsl --help` shows; its module has its name.
+#: Each command with the line that `mdpdsl --help` shows; its module has its name, or see MODULES.
 COMMANDS = {
     "check": "Find every mistake of model files.",
     "fmt": "Put model files into the canonical layout.",
@@ -22,9 +22,13 @@ COMMANDS = {
     "plan": "Say what to run next after an estimate, and what it would add.",
     "show": "Say what a model is: sizes, classes, complexity; or draw it.",
     "models": "List the shipped models, or print one.",
-    "export": "Write a model in another format.",
+    "export": "Write a model, or all that a run allows, in another format.",
+    "import": "Read the model of another tool and write it as a model file.",
     "lsp": "Answer an editor: the language server.",
 }
+
+#: Commands whose module cannot have their name.
+MODULES = {"import": "importing"}
 
 
 class _LazyGroup(click.Group):
@@ -36,7 +40,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(f"mdpdsl.cli.{cmd_name}").command
+        command = import_module(f"mdpdsl.cli.{MODULES.get(cmd_name, cmd_name)}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -65,8 +69,9 @@ def cli() -> None:
     """Build and check models of Markov decision processes.
 
     MODEL is a path of an .mdp file, the name of a shipped model, the folder of a run with an
-    estimate, or an .npz file of a graph. Every command takes --json: one JSON object on standard
-    output. Exit status: 0 success, 1 the run failed, 2 the input is wrong.
+    estimate, an .npz file of a graph, or a model of another tool (.tra, .json, gym:ID). Every
+    command takes --json: one JSON object on standard output. Exit status: 0 success, 1 the run
+    failed, 2 the input is wrong.
     """
 
 

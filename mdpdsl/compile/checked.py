@@ -132,6 +132,7 @@ class CheckedModel:
 
 def spaces_alone(name: str, states: Product, actions: Product) -> CheckedModel:
     """Return a model of which nothing is known but its spaces, for graphs that have no file."""
+    members = [m for v in (*states.variables, *actions.variables) for m in v.members]
     return CheckedModel(
         name=name,
         title=None,
@@ -140,7 +141,7 @@ def spaces_alone(name: str, states: Product, actions: Product) -> CheckedModel:
         parameter_types={},
         states=states,
         actions=actions,
-        symbols={},
+        symbols={member: number for number, member in enumerate(dict.fromkeys(members))},
         noises=(),
         rules=(),
         equations={},

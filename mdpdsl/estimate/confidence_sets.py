@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from mdpdsl.estimate.rejections import Rejections
 from mdpdsl.estimate.stored import save_estimated_graph
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.results import write_arrays, write_json
+
+INTERVALS = "intervals.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,20 @@ def confidence_sets(counts: Counts, n_states: int, delta: float, kind: str) -> C
     return ConfidenceSets(radius, kind, delta, joint_intervals(counts, n_states, delta))
 
 
+def read_intervals(folder: Path, counts: Counts) -> Intervals | None:
+    """Read the intervals of a run; None where it has none of these counts."""
+    try:
+        with np.load(folder / INTERVALS, allow_pickle=False) as file:
+            same = np.array_equal(file["successor"], counts.successor) and np.array_equal(
+                file["successor_start"], counts.successor_start
+            )
+            risk = float(file["entry_risk"])
+            found = Intervals(file["lower"], file["upper"], file["unseen_upper"], risk)
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+        return None
+    return found if same else None
+
+
 def save_estimate(
     folder: Path,
     counts: Counts,
@@ -48,7 +66,7 @@ def save_estimate(
         {"radius": sets.radius, "kind": np.array(sets.kind), "delta": np.array(sets.delta)},
     )
     write_arrays(
-        folder / "intervals.npz",
+        folder / INTERVALS,
         {
             "successor_start": counts.successor_start,
             "successor": counts.successor,

@@ -1,21 +1,23 @@
-"""Models whose graph is stored, not built: estimates in run directories, and `.npz` files.
+"""Models whose graph is stored, not built: estimates, `.npz` files, and those of other tools.
 
 They stand wherever a model does. What the model file says beside its dynamics (name, parameters,
 rewards, labels, the `log` and `explore` blocks) stays with them, since a run directory and an
 `.npz` file keep its text. As for other models, the states of an estimate are those that can be
-reached from `init`, unless all are asked for; an `.npz` file is taken as it is.
+reached from `init`, unless all are asked for; an `.npz` file is taken as it is, and so are the
+models of other tools (`estimate.foreign`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mdpdsl.compile.checked import CheckedModel, spaces_alone
 from mdpdsl.compile.expand import Expansion
@@ -25,6 +27,7 @@ from mdpdsl.compile.system import RawSystem
 from mdpdsl.compile.transition_rewards import with_transition_rewards
 from mdpdsl.diagnostics import Diagnostic, ModelError, Source
 from mdpdsl.estimate.counts import Counts, estimated_graph, read_counts, too_large_estimate
+from mdpdsl.estimate.foreign import gym_table_graph, is_foreign, read_foreign
 from mdpdsl.estimate.places import COUNTS, ESTIMATE, RunPlace, place_of_arrays, what_is_missing
 from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.npz import read_npz, to_npz
@@ -116,8 +119,9 @@ def load(
 ) -> Model:
     """Read a model from a file, a shipped one by its name, or a stored one.
 
-    Stored are the estimates in run directories (of several trials the first, or `RUN/trial-003`)
-    and `.npz` files. Parameters of a file are given by keyword.
+    Stored are the estimates in run directories (of several trials the first, or `RUN/trial-003`),
+    `.npz` files, PRISM's explicit files (`.tra`), toy-text tables (`.json`) and Gymnasium's
+    environments of toy text (`gym:FrozenLake-v1`). Parameters of a file are given by keyword.
     """
     if is_stored(str(path)):
         return load_stored(str(path), parameters, all_states=all_states)
@@ -125,8 +129,8 @@ def load(
 
 
 def is_stored(path: str) -> bool:
-    """Tell whether a path stands for a stored model: a folder, or an `.npz` file."""
-    if path.endswith(".npz"):
+    """Tell whether a path stands for a stored model: a folder, or a file that holds a graph."""
+    if path.endswith(".npz") or is_foreign(path):
         return True
     try:
         place = Path(path)
@@ -148,6 +152,9 @@ def load_stored(
             code="E601",
         )
     began = time.perf_counter()
+    if is_foreign(path):
+        graph, name = read_foreign(path)
+        return graph_model(graph, name, path, time.perf_counter() - began)
     try:
         place = place_of_arrays(Path(path))
         if place is None:
@@ -161,6 +168,29 @@ def load_stored(
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise _error(f"cannot read {error.filename or path}: {reason}", "check the path") from None
+
+
+def graph_model(
+    graph: TransitionGraph, name: str, path: str = "", seconds: float = 0.0
+) -> StoredModel:
+    """Return a graph as a model that has no file of its own."""
+    checked = spaces_alone(name, graph.states.product, graph.actions.product)
+    return StoredModel(checked, Source(NO_FILE, path), graph, Provenance(path), seconds)
+
+
+def from_gym_P(  # noqa: N802 (Gymnasium's own name of it)
+    P: Mapping[Any, Any] | Sequence[Any],
+    initial: npt.ArrayLike | None = None,
+    *,
+    actions: Sequence[str] | None = None,
+    name: str = "table",
+) -> StoredModel:
+    """Return the model of a toy-text table, P[s][a] = [(probability, state, reward, ended), …].
+
+    `initial` is a distribution over the states, or one of them; without it every state that is no
+    end is as likely to start. Raise ValueError where P is no table, and say where.
+    """
+    return graph_model(gym_table_graph(P, initial, actions), name)
 
 
 def resumed_model(run: RunDirectory, configuration: RunConfiguration) -> Model:

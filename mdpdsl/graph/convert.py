@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mdpdsl.graph.space import ActionSpace, FloatArray, IntArray, Product, StateSpace, Variable
-from mdpdsl.graph.transition_graph import ROW_SUM_TOLERANCE, TransitionGraph
+from mdpdsl.graph.branches import Branches, named_actions, starts_of
+from mdpdsl.graph.space import FloatArray, IntArray, Product, StateSpace, Variable
+from mdpdsl.graph.transition_graph import TransitionGraph
 
 if TYPE_CHECKING:
     import networkx
     from scipy.sparse import csr_array
-
-#: Rows of others' matrices may be this far from 1 (single precision) and are then normalised.
-FOREIGN_ROW_SUM_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +59,7 @@ def to_scipy(graph: TransitionGraph) -> ActionMatrices:
     for action in range(graph.n_actions):
         chosen = branch_action == action
         counts = np.bincount(branch_state[chosen], minlength=graph.n_states)
-        row = (graph.probability[chosen], graph.successor[chosen], _starts(counts))
+        row = (graph.probability[chosen], graph.successor[chosen], starts_of(counts))
         matrices.append(csr_array(row, shape=size))
     rewards = None
     if graph.reward is not None:
@@ -103,7 +101,7 @@ def from_scipy(
         if matrix.shape != (n_states, n_states):
             raise ValueError(f"matrix {action} is {matrix.shape}, not {(n_states, n_states)}")
     entries = [matrix.tocoo() for matrix in matrices]
-    branches = _Branches(
+    branches = Branches(
         state=np.concatenate([e.coords[0] for e in entries]),
         action=np.repeat(np.arange(len(matrices)), [e.nnz for e in entries]),
         target=np.concatenate([e.coords[1] for e in entries]),
@@ -117,7 +115,7 @@ def from_scipy(
         raise ValueError(f"{len(names)} names of actions for {len(matrices)} matrices")
     states = StateSpace(Product((Variable("s", "int", n_states),)), np.arange(n_states))
     start = np.full(n_states, 1 / n_states) if initial is None else initial
-    return branches.graph(states, _named_actions(names), np.array(start, dtype=np.float64))
+    return branches.graph(states, named_actions(names), np.array(start, dtype=np.float64))
 
 
 def to_networkx(graph: TransitionGraph) -> networkx.MultiDiGraph:
@@ -174,12 +172,12 @@ def from_networkx(network: networkx.MultiDiGraph) -> TransitionGraph:
             missing = "probability" if "probability" not in edge else "action"
             raise ValueError(f"the edge from {origin!r} to {target!r} has no {missing}")
     states = network.graph.get("states") or _states_of_nodes(list(nodes))
-    actions = network.graph.get("actions") or _named_actions(
+    actions = network.graph.get("actions") or named_actions(
         tuple(dict.fromkeys(str(edge["action"]) for _, _, edge in edges))
     )
     number_of = {label: number for number, label in enumerate(actions.labels)}
     has_reward = any("reward" in edge for _, _, edge in edges)
-    branches = _Branches(
+    branches = Branches(
         state=np.array([nodes[origin] for origin, _, _ in edges], dtype=np.int64),
         action=np.array([number_of[str(edge["action"])] for _, _, edge in edges], dtype=np.int64),
         target=np.array([nodes[target] for _, target, _ in edges], dtype=np.int64),
@@ -195,71 +193,7 @@ def from_networkx(network: networkx.MultiDiGraph) -> TransitionGraph:
     return branches.graph(states, actions, initial, labels)
 
 
-@dataclass(frozen=True, eq=False)
-class _Branches:
-    """Branches in any order, as parallel columns, [n_branches] each."""
-
-    state: IntArray
-    action: IntArray
-    target: IntArray
-    probability: FloatArray
-    reward: FloatArray | None
-
-    def with_reward(self, reward: FloatArray) -> _Branches:
-        return _Branches(self.state, self.action, self.target, self.probability, reward)
-
-    def graph(
-        self,
-        states: StateSpace,
-        actions: ActionSpace,
-        initial: FloatArray,
-        labels: dict[str, npt.NDArray[np.bool_]] | None = None,
-    ) -> TransitionGraph:
-        """Sort, drop what has probability 0, normalise what rounding left, and check."""
-        if np.any(self.probability < 0):
-            raise ValueError("a probability is negative")
-        order = np.lexsort((self.target, self.action, self.state))
-        order = order[self.probability[order] > 0]
-        pairs = self.state[order] * actions.n_actions + self.action[order]
-        codes, first, counts = np.unique(pairs, return_index=True, return_counts=True)
-        probability = self.probability[order]
-        sums = np.add.reduceat(probability, first)
-        off = np.abs(sums - 1)
-        if np.any(off > FOREIGN_ROW_SUM_TOLERANCE):
-            worst = int(np.argmax(off))
-            state, action = divmod(int(codes[worst]), actions.n_actions)
-            raise ValueError(
-                f"the probabilities of {actions.labels[action]} in {states.native(state)} "
-                f"sum to {sums[worst]:.9g}, not 1"
-            )
-        probability = probability / np.repeat(np.where(off > ROW_SUM_TOLERANCE, sums, 1.0), counts)
-        reward = branch_reward = None
-        if self.reward is not None:
-            branch_reward = self.reward[order]
-            reward = branch_reward[first]
-            if np.array_equal(np.repeat(reward, counts), branch_reward):
-                branch_reward = None
-            else:
-                reward = np.add.reduceat(probability * branch_reward, first)
-        n_pairs = np.bincount(codes // actions.n_actions, minlength=states.n_states)
-        graph = TransitionGraph(
-            states=states,
-            actions=actions,
-            pair_start=_starts(n_pairs),
-            pair_action=(codes % actions.n_actions).astype(np.int32),
-            successor_start=_starts(counts),
-            successor=self.target[order].astype(np.int32),
-            probability=probability,
-            initial=initial,
-            reward=reward,
-            branch_reward=branch_reward,
-            labels=labels or {},
-        )
-        graph.validate()
-        return graph
-
-
-def _reward_of_branches(rewards: Any, branches: _Branches, n_states: int) -> FloatArray:
+def _reward_of_branches(rewards: Any, branches: Branches, n_states: int) -> FloatArray:
     """Read rewards in any of the three shapes as one number per branch."""
     from scipy.sparse import csr_array, issparse
 
@@ -282,11 +216,3 @@ def _states_of_nodes(nodes: list[Any]) -> StateSpace:
     else:
         variable = Variable("s", "int", len(nodes))
     return StateSpace(Product((variable,)), np.arange(len(nodes)))
-
-
-def _named_actions(names: tuple[str, ...]) -> ActionSpace:
-    return ActionSpace(Product((Variable("action", "enum", len(names), members=names),)))
-
-
-def _starts(counts: IntArray) -> IntArray:
-    return np.concatenate([[0], np.cumsum(counts)])

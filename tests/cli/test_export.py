@@ -36,7 +36,7 @@ def test_dot_is_a_directed_graph_with_every_state(tmp_path: Path) -> None:
     assert "rainy" in text
 
 
-@pytest.mark.parametrize("target", ["npz", "dot"])
+@pytest.mark.parametrize("target", ["npz", "dot", "prism", "drn", "gym", "quantecon"])
 def test_json_says_path_and_format(tmp_path: Path, target: str) -> None:
     path = tmp_path / "out"
     outcome = mdpdsl("export", "weather", "--to", target, "--out", path, "--json")
@@ -67,7 +67,7 @@ def test_a_mistaken_model_is_not_written(tmp_path: Path) -> None:
     assert [record["code"] for record in outcome.json()["errors"]] == ["E501"]
 
 
-@pytest.mark.parametrize("target", ["npz", "dot"])
+@pytest.mark.parametrize("target", ["npz", "dot", "prism", "drn", "gym", "quantecon", "explicit"])
 def test_a_path_that_cannot_be_written_fails_the_run(tmp_path: Path, target: str) -> None:
     path = tmp_path / "nowhere" / "out"
     outcome = mdpdsl("export", "weather", "--to", target, "--out", path)
@@ -76,6 +76,63 @@ def test_a_path_that_cannot_be_written_fails_the_run(tmp_path: Path, target: str
     outcome = mdpdsl("export", "weather", "--to", target, "--out", path, "--json")
     assert outcome.status == 1
     assert "cannot write" in outcome.json()["errors"][0]["message"]
+
+
+def test_explicit_files_lie_beside_each_other(tmp_path: Path) -> None:
+    record = quick("export", "riverswim", "--to", "explicit", "--out", tmp_path / "m", "--json")
+    suffixes = (".tra", ".sta", ".lab", ".srew", ".trew")
+    assert record.json() == {
+        "path": str(tmp_path / "m.tra"),
+        "format": "explicit",
+        "paths": [str(tmp_path / f"m{suffix}") for suffix in suffixes],
+    }
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"m{s}" for s in suffixes)
+
+
+@pytest.mark.parametrize("target", ["prism", "drn", "gym", "quantecon", "explicit"])
+def test_a_model_without_dynamics_cannot_be_written(tmp_path: Path, target: str) -> None:
+    outcome = quick("export", "pendulum_unknown", "--to", target, "--out", tmp_path / "m")
+    assert outcome.status == 2
+    assert "dynamics of this model are unknown" in outcome.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    options = ("--steps", "300", "--jobs", "1", "--quiet", "--out", folder)
+    assert quick("explore", "riverswim", *options).status == 0
+    return folder
+
+
+@pytest.mark.parametrize("target", ["prism", "drn", "explicit"])
+def test_intervals_of_a_run_say_how_they_were_made(run: Path, tmp_path: Path, target: str) -> None:
+    out = ("--out", tmp_path / "m.tra")
+    record = quick("export", run, "--to", target, "--intervals", *out, "--json").json()
+    assert (record["support"], record["states"], record["pairs"]) == ("model", 6, 12)
+    assert record["delta"] == pytest.approx(0.1)
+    text = (tmp_path / "m.tra").read_text()
+    assert text.count("[") >= record["branches"]
+    wide = quick("export", run, "--to", target, "--intervals", "--support", "all", *out, "--json")
+    assert (wide.json()["states"], wide.json()["support_reason"]) == (8, "as asked for")
+    outcome = quick("export", run, "--to", target, "--intervals", "--support", "all", *out)
+    assert "`unknown`" in outcome.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("riverswim", "--to", "drn", "--intervals"), "--intervals needs a run"),
+        (("RUN", "--to", "gym", "--intervals"), "gym has no intervals; prism, explicit, drn have"),
+        (("RUN", "--to", "drn", "--delta", "0.1"), "are for --intervals"),
+        (("RUN", "--to", "drn", "--intervals", "--set", "n=3"), "n was set when it was made"),
+        (("riverswim", "--to", "prizm"), "did you mean `prism`?"),
+    ],
+)
+def test_mistakes_are_told(run: Path, arguments: tuple[str, ...], told: str) -> None:
+    outcome = quick("export", *(str(run) if a == "RUN" else a for a in arguments))
+    assert outcome.status == 2
+    assert told in outcome.stderr
 
 
 def test_an_unknown_format_lists_the_known_ones() -> None:

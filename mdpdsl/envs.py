@@ -1,0 +1,97 @@
+"""Models as Gymnasium environments: `gymnasium.make("mdpdsl.envs:mdpdsl/Model-v0", model=…)`.
+
+Importing this module registers the id `mdpdsl/Model-v0`. States and actions are numbers, in the
+order of the model's graph. Not every action need be available in every state: `info` has the
+`action_mask`, and an action that is not available is refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from mdpdsl.compile.model import Model
+from mdpdsl.estimate.stored import load
+from mdpdsl.graph.space import FloatArray
+from mdpdsl.graph.toy_text import Table, to_toy_text
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+ENVIRONMENT = "mdpdsl/Model-v0"
+
+
+class ModelEnv(gymnasium.Env[Any, Any]):
+    """A finite model, or the cells of a discretized one, one step at a time.
+
+    An episode ends in a state with the label `terminal`; where a model has no such label, in a
+    state that no action leaves and that has no reward. Without either it goes on for ever:
+    `max_episode_steps` of `gymnasium.make` truncates it.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own form)
+
+    def __init__(
+        self,
+        model: str | Path | Model | TransitionGraph = "riverswim",
+        render_mode: str | None = None,
+        **parameters: Any,
+    ) -> None:
+        if render_mode is not None:
+            raise ValueError("a model has no pictures of its states: leave out render_mode")
+        if isinstance(model, str | Path):
+            model = load(model, **parameters)
+        elif parameters:
+            raise ValueError("parameters are set where a model is loaded, not after it")
+        self.graph = model.graph if isinstance(model, Model) else model
+        self.P: Table = to_toy_text(self.graph)
+        self.initial_state_distrib: FloatArray = self.graph.initial
+        self.observation_space = gymnasium.spaces.Discrete(self.graph.n_states)
+        self.action_space = gymnasium.spaces.Discrete(self.graph.n_actions)
+        self.render_mode = None
+        self.s = -1
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        """Draw a start; `options={"state": 3}` chooses it."""
+        super().reset(seed=seed)
+        chosen = (options or {}).get("state")
+        if chosen is None:
+            chosen = self.np_random.choice(self.graph.n_states, p=self.initial_state_distrib)
+        if not 0 <= int(chosen) < self.graph.n_states:
+            raise ValueError(f"the states are 0 to {self.graph.n_states - 1}, not {chosen}")
+        self.s = int(chosen)
+        return self.s, {"prob": 1.0, "action_mask": self.action_mask(self.s)}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Draw what an action does."""
+        if self.s < 0:
+            raise gymnasium.error.ResetNeeded("call reset before the first step")
+        rows = self.P[self.s]
+        if int(action) not in rows:
+            listed = ", ".join(str(number) for number in rows)
+            where = self.graph.states.native(self.s)
+            raise ValueError(f"action {action} is not available in {where}; there are {listed}")
+        row = rows[int(action)]
+        chances = np.array([entry[0] for entry in row])
+        place = int(self.np_random.choice(len(row), p=chances / chances.sum()))
+        probability, self.s, reward, is_terminal = row[place]
+        info = {"prob": probability, "action_mask": self.action_mask(self.s)}
+        return self.s, reward, is_terminal, False, info
+
+    def action_mask(self, state: int) -> np.ndarray:
+        """Tell which actions are available in a state, [n_actions] of 0 and 1."""
+        mask = np.zeros(self.graph.n_actions, np.int8)
+        mask[list(self.P[state])] = 1
+        return mask
+
+
+def gym_env(model: str | Path | Model | TransitionGraph, **parameters: Any) -> ModelEnv:
+    """Return a model as a Gymnasium environment; `env.unwrapped.P` is its toy-text table."""
+    return ModelEnv(model, **parameters)
+
+
+if ENVIRONMENT not in gymnasium.registry:
+    gymnasium.register(ENVIRONMENT, entry_point="mdpdsl.envs:ModelEnv")

@@ -1,0 +1,257 @@
+"""The interval MDP of a run: every model that its counts allow, with probability 1 - delta.
+
+Each probability lies in its Clopper-Pearson interval (`estimate.intervals`); what differs is which
+successors a pair may have at all (its support):
+
+- `model`: those that the model file's own dynamics give it. That these are the right ones is
+  assumed; how likely they are is not. A successor never seen has [LEAST, u], where u is the upper
+  end for what was never seen: that it is possible is known, so its probability is not 0.
+- `all`: any state. Everything that a pair was never seen to do leads to one more state, `unknown`,
+  with [EPSILON, min(1, m u)] for the m states it was never seen to lead to; a pair never seen leads
+  there for certain. From `unknown` anything may follow: every state with [EPSILON, 1], and a state
+  `lost` that is never left and carries no label of the model. So the least chance of reaching a
+  label from `unknown` is at most S EPSILON, and the largest at least 1 - S EPSILON: both bounds of
+  a reachability hold up to that. With S entries per row written out instead, [0, u] each, no tool
+  could check it: PRISM and Storm need lower ends above 0, and raising them would take away the
+  models in which a state is never left.
+
+A pair whose only successor is known has the probability 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mdpdsl.diagnostics import Diagnostic, ModelError
+from mdpdsl.estimate.confidence_sets import read_intervals
+from mdpdsl.estimate.counts import Counts
+from mdpdsl.estimate.intervals import Intervals, joint_intervals
+from mdpdsl.estimate.places import RunPlace
+from mdpdsl.estimate.stored import resumed_model, run_counts
+from mdpdsl.graph.analysis import reachable_states
+from mdpdsl.graph.branches import starts_of
+from mdpdsl.graph.describe import pair_text, state_text
+from mdpdsl.graph.interval_graph import Bounds, IntervalGraph, probabilities_within
+from mdpdsl.graph.space import IntArray, Product, StateSpace, Variable
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+SUPPORTS = ("auto", "model", "all")
+
+#: The lower end of a successor that is possible but was never seen; builders drop less than that.
+LEAST = 1e-15
+
+#: The lower end of what may not be possible at all.
+EPSILON = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalModel:
+    """The interval MDP of a run, and how it was made."""
+
+    name: str
+    intervals: IntervalGraph
+    support: str  # model, or all
+    reason: str  # why this support
+    delta: float
+    pairs_unseen: int
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever reads the file has to know."""
+        told = [f"interval MDP: it contains the truth with probability {1 - self.delta:g}"]
+        if self.support == "model":
+            told.append("successors are those that the model file gives a pair")
+        else:
+            told.append("what a pair was never seen to do leads to `unknown`, from where anything")
+            told.append("may follow: any state, or `lost`, which is never left and has no label")
+        return tuple(told)
+
+
+def interval_model(
+    place: RunPlace, *, support: str = "auto", delta: float | None = None, all_states: bool = False
+) -> IntervalModel:
+    """Return the interval MDP of a run; raise ModelError where it has none.
+
+    Without `delta` it is the run's own. `auto` takes the successors of the model where the run
+    simulated that model, and all states for logs and live systems, of which it may be wrong.
+    """
+    model, counts = run_counts(place)
+    spaces = model.graph
+    own_delta = float(place.configuration.settings.get("delta", 0.1))
+    found = read_intervals(place.folder, counts) if delta is None else None
+    if found is None:
+        risk = own_delta if delta is None else delta
+        found = joint_intervals(counts, spaces.n_states, risk)
+    chosen, reason = _support(place, support)
+    if chosen == "model":
+        known = _dynamics(place, spaces)
+        built = with_support(spaces, known, counts, found)
+    else:
+        built = with_unknown(spaces, counts, found)
+    if not all_states:
+        built = built.restricted(reachable_states(built.graph))
+    unseen = int(np.count_nonzero(counts.visits == 0))
+    total = found.entry_risk * spaces.n_pairs * spaces.n_states
+    return IntervalModel(model.name, built, chosen, reason, total, unseen)
+
+
+def with_support(
+    spaces: TransitionGraph, known: TransitionGraph, counts: Counts, found: Intervals
+) -> IntervalGraph:
+    """Return the intervals of the successors that another graph has; raise ModelError if others."""
+    S = spaces.n_states
+    n_successors = np.diff(known.successor_start)
+    pair = np.repeat(np.arange(known.n_pairs), n_successors)
+    seen_pair = np.repeat(np.arange(known.n_pairs), np.diff(counts.successor_start))
+    place = np.searchsorted(pair * S + known.successor, seen_pair * S + counts.successor)
+    place = np.minimum(place, known.n_branches - 1)
+    is_known = (pair[place] == seen_pair) & (known.successor[place] == counts.successor)
+    if not is_known.all():
+        entry = int(np.flatnonzero(~is_known)[0])
+        target = state_text(known, int(counts.successor[entry]))
+        raise _error(
+            f"{pair_text(known, int(seen_pair[entry]))} was seen to lead to {target}, which the "
+            "model says it cannot",
+            "use --support all: the model's own dynamics are not those of the data",
+        )
+    lower = np.full(known.n_branches, min(LEAST, float(known.probability.min())))
+    upper = found.unseen_upper[pair]
+    lower[place] = np.maximum(found.lower, lower[place])
+    upper[place] = found.upper
+    is_alone = n_successors[pair] == 1
+    lower[is_alone] = upper[is_alone] = 1.0
+    return _interval_graph(
+        replace(
+            spaces,
+            successor_start=known.successor_start,
+            successor=known.successor,
+            probability=known.probability,
+        ),
+        Bounds(lower, np.maximum(lower, upper)),
+    )
+
+
+def with_unknown(spaces: TransitionGraph, counts: Counts, found: Intervals) -> IntervalGraph:
+    """Return the intervals of what was seen; all else leads to `unknown`, and from there anywhere.
+
+    The probabilities of what was seen may be smaller by the factor 1 - EPSILON, which leaves room
+    for the branch to `unknown`.
+    """
+    S, n_pairs = spaces.n_states, spaces.n_pairs
+    n_seen = np.diff(counts.successor_start)
+    n_missing = S - n_seen
+    has_more = n_missing > 0
+    if not has_more.any():
+        alone = np.repeat(n_seen, n_seen) == 1
+        bounds = Bounds(np.where(alone, 1.0, found.lower), np.where(alone, 1.0, found.upper))
+        return _interval_graph(_with_rows(spaces, counts), bounds)
+    per_pair = np.concatenate([n_seen + has_more, [S + 1, 1]])
+    start = starts_of(per_pair)
+    successor = np.empty(start[-1], np.int32)
+    lower, upper = np.empty(start[-1]), np.empty(start[-1])
+    pair = np.repeat(np.arange(n_pairs), n_seen)
+    entry = start[:-1][pair] + np.arange(len(pair)) - counts.successor_start[:-1][pair]
+    successor[entry] = counts.successor
+    lower[entry] = found.lower * np.where(has_more[pair], 1 - EPSILON, 1.0)
+    upper[entry] = found.upper
+    elsewhere = start[1 : n_pairs + 1][has_more] - 1
+    is_unseen = n_seen[has_more] == 0
+    successor[elsewhere] = S
+    lower[elsewhere] = np.where(is_unseen, 1.0, EPSILON)
+    upper[elsewhere] = np.minimum(1.0, n_missing[has_more] * found.unseen_upper[has_more])
+    upper[elsewhere] = np.maximum(lower[elsewhere], upper[elsewhere])
+    anywhere = slice(start[n_pairs], start[n_pairs + 1])
+    successor[anywhere] = np.append(np.arange(S), S + 1)
+    lower[anywhere], upper[anywhere] = EPSILON, 1.0
+    successor[-1], lower[-1], upper[-1] = S + 1, 1.0, 1.0
+    graph = _with_two_more_states(spaces, start, successor)
+    return _interval_graph(graph, Bounds(lower, upper))
+
+
+def _interval_graph(graph: TransitionGraph, bounds: Bounds) -> IntervalGraph:
+    """Put probabilities within the bounds; rewards of next states depend on what is not known."""
+    reward = graph.reward if graph.branch_reward is None else None
+    probability = probabilities_within(graph, bounds)
+    found = replace(graph, probability=probability, reward=reward, branch_reward=None)
+    return IntervalGraph(found, bounds)
+
+
+def _with_rows(spaces: TransitionGraph, counts: Counts) -> TransitionGraph:
+    return replace(
+        spaces,
+        successor_start=counts.successor_start,
+        successor=counts.successor,
+        probability=np.ones(len(counts.successor)),
+    )
+
+
+def _with_two_more_states(
+    spaces: TransitionGraph, successor_start: IntArray, successor: np.ndarray
+) -> TransitionGraph:
+    """Return a graph with the states `unknown` and `lost` behind the others.
+
+    One more variable, the slowest, tells them apart, so that the others keep their numbers.
+    """
+    product, S = spaces.states.product, spaces.n_states
+    name = _free("knowledge", [variable.name for variable in product.variables])
+    tells = Variable(name, "enum", 3, members=("known", "unknown", "lost"))
+    codes = np.concatenate([spaces.states.codes, [product.size, 2 * product.size]])
+    nowhere = np.zeros(2, np.bool_)
+    labels = {label: np.append(on, nowhere) for label, on in spaces.labels.items()}
+    for place, label in enumerate(("unknown", "lost")):
+        labels[_free(label, labels)] = np.arange(S + 2) == S + place
+    none = np.zeros(2)
+    return replace(
+        spaces,
+        states=StateSpace(Product((tells, *product.variables)), codes),
+        pair_start=np.append(spaces.pair_start, spaces.n_pairs + np.array([1, 2])),
+        pair_action=np.append(spaces.pair_action, np.zeros(2, np.int32)),
+        successor_start=successor_start,
+        successor=successor,
+        probability=np.ones(len(successor)),
+        initial=np.append(spaces.initial, none),
+        reward=None if spaces.reward is None else np.append(spaces.reward, none),
+        labels=labels,
+    )
+
+
+def _support(place: RunPlace, asked: str) -> tuple[str, str]:
+    """Choose the successors that pairs may have, and say why."""
+    configuration = place.configuration
+    if asked != "auto":
+        return asked, "as asked for"
+    options, settings = configuration.options, configuration.settings
+    if configuration.command != "explore" or configuration.system is not None:
+        return "all", "the data are not the model's own; --support model trusts its successors"
+    if "log" in options or settings.get("simulate", "model") != "model":
+        return "all", "the run did not draw from the model; --support model trusts its successors"
+    if configuration.warm_start is not None:
+        return "all", "the run began with other data; --support model trusts the model's successors"
+    return "model", "the run simulated this model"
+
+
+def _dynamics(place: RunPlace, spaces: TransitionGraph) -> TransitionGraph:
+    """Return the model file's own graph, over the pairs of a run."""
+    graph = resumed_model(place.run, place.configuration).graph
+    if not graph.has_dynamics:
+        raise _error(
+            "the model file has no dynamics that say which successors are possible",
+            "use --support all",
+        )
+    same = np.array_equal(graph.states.codes, spaces.states.codes) and np.array_equal(
+        graph.pair_action, spaces.pair_action
+    )
+    if not same or not np.array_equal(graph.pair_start, spaces.pair_start):
+        raise _error("the model file has other states than the run", "use --support all")
+    return graph
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    return _free(f"{name}_", taken) if name in taken else name
+
+
+def _error(message: str, help_text: str) -> ModelError:
+    return ModelError([Diagnostic("E603", message, None, help_text)])

@@ -1,0 +1,126 @@
+"""Branches in any order, from another library or format, put together to a transition graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mdpdsl.graph.space import (
+    ActionSpace,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Product,
+    StateSpace,
+    Variable,
+)
+from mdpdsl.graph.transition_graph import ROW_SUM_TOLERANCE, TransitionGraph
+
+#: Rows of others' matrices may be this far from 1 (single precision) and are then normalised.
+FOREIGN_ROW_SUM_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Branches:
+    """Branches in any order, as parallel columns, [n_branches] each."""
+
+    state: IntArray
+    action: IntArray
+    target: IntArray
+    probability: FloatArray
+    reward: FloatArray | None
+
+    def with_reward(self, reward: FloatArray) -> Branches:
+        """Return the same branches with rewards."""
+        return replace(self, reward=reward)
+
+    def graph(
+        self,
+        states: StateSpace,
+        actions: ActionSpace,
+        initial: FloatArray,
+        labels: Mapping[str, BoolArray] | None = None,
+    ) -> TransitionGraph:
+        """Return the graph that these branches make; raise ValueError where they make none.
+
+        What has probability 0 is dropped, branches of a pair to the same state add up (with the
+        mean of their rewards), and what rounding left of a row's sum is normalised.
+        """
+        if not np.all(self.probability >= 0):
+            raise ValueError("a probability is negative, or not a number")
+        parts = self._sorted_and_merged()
+        pairs = parts.state * actions.n_actions + parts.action
+        codes, first, counts = np.unique(pairs, return_index=True, return_counts=True)
+        if len(codes) == 0:
+            raise ValueError("there are no transitions")
+        probability = parts.probability
+        sums = np.add.reduceat(probability, first)
+        off = np.abs(sums - 1)
+        if np.any(off > FOREIGN_ROW_SUM_TOLERANCE):
+            worst = int(np.argmax(off))
+            state, action = divmod(int(codes[worst]), actions.n_actions)
+            raise ValueError(
+                f"the probabilities of {actions.labels[action]} in {states.native(state)} "
+                f"sum to {sums[worst]:.9g}, not 1"
+            )
+        probability = probability / np.repeat(np.where(off > ROW_SUM_TOLERANCE, sums, 1.0), counts)
+        reward = branch_reward = None
+        if parts.reward is not None:
+            branch_reward = parts.reward
+            reward = branch_reward[first]
+            if np.array_equal(np.repeat(reward, counts), branch_reward):
+                branch_reward = None
+            else:
+                reward = np.add.reduceat(probability * branch_reward, first)
+        n_pairs = np.bincount(codes // actions.n_actions, minlength=states.n_states)
+        graph = TransitionGraph(
+            states=states,
+            actions=actions,
+            pair_start=starts_of(n_pairs),
+            pair_action=(codes % actions.n_actions).astype(np.int32),
+            successor_start=starts_of(counts),
+            successor=parts.target.astype(np.int32),
+            probability=probability,
+            initial=initial,
+            reward=reward,
+            branch_reward=branch_reward,
+            labels=dict(labels or {}),
+        )
+        graph.validate()
+        return graph
+
+    def _sorted_and_merged(self) -> Branches:
+        order = np.lexsort((self.target, self.action, self.state))
+        order = order[self.probability[order] > 0]
+        state, action, target = self.state[order], self.action[order], self.target[order]
+        probability = self.probability[order]
+        reward = None if self.reward is None else self.reward[order]
+        is_new = np.ones(len(order), np.bool_)
+        is_new[1:] = np.any(np.diff(np.stack([state, action, target]), axis=1) != 0, axis=0)
+        if is_new.all():
+            return Branches(state, action, target, probability, reward)
+        first = np.flatnonzero(is_new)
+        total = np.add.reduceat(probability, first)
+        if reward is not None:
+            # A mean of rewards that are all alike must not differ from them by rounding.
+            highest, lowest = np.maximum.reduceat(reward, first), np.minimum.reduceat(reward, first)
+            mean = np.add.reduceat(probability * reward, first) / total
+            reward = np.where(highest == lowest, highest, mean)
+        return Branches(state[first], action[first], target[first], total, reward)
+
+
+def numbered_states(n_states: int, name: str = "s") -> StateSpace:
+    """Return states that have nothing but numbers, from 0."""
+    return StateSpace(Product((Variable(name, "int", n_states),)), np.arange(n_states))
+
+
+def named_actions(names: tuple[str, ...]) -> ActionSpace:
+    """Return actions that have nothing but names."""
+    return ActionSpace(Product((Variable("action", "enum", len(names), members=names),)))
+
+
+def starts_of(counts: IntArray) -> IntArray:
+    """Return where each part of a compressed array starts, and the end: [n + 1]."""
+    return np.concatenate([[0], np.cumsum(counts)])

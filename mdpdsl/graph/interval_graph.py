@@ -1,0 +1,54 @@
+"""An interval MDP: a transition graph, and between which ends each of its probabilities lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.graph.restrict import restrict
+from mdpdsl.graph.space import BoolArray, FloatArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """The ends of the interval of every branch: 0 < lower <= upper <= 1."""
+
+    lower: FloatArray  # [n_branches]
+    upper: FloatArray  # [n_branches]
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalGraph:
+    """All models whose probabilities lie within bounds; the graph's own are one of them."""
+
+    graph: TransitionGraph
+    bounds: Bounds
+
+    def restricted(self, kept: BoolArray) -> IntervalGraph:
+        """Keep some states, with all their pairs; no branch may lead out of them."""
+        n_successors = np.diff(self.graph.successor_start)
+        branches = np.repeat(kept[self.graph.pair_state], n_successors)
+        bounds = Bounds(self.bounds.lower[branches], self.bounds.upper[branches])
+        return IntervalGraph(restrict(self.graph, kept), bounds)
+
+
+def probabilities_within(graph: TransitionGraph, bounds: Bounds) -> FloatArray:
+    """Return probabilities that lie within the bounds of each row and sum to 1, [n_branches].
+
+    They are lower + t (upper - lower), with t the same along a row; raise ValueError where no
+    probabilities fit.
+    """
+    start, counts = graph.successor_start[:-1], np.diff(graph.successor_start)
+    least = np.add.reduceat(bounds.lower, start)
+    most = np.add.reduceat(bounds.upper, start)
+    bad = (least > 1 + 1e-9) | (most < 1 - 1e-9)
+    if bad.any():
+        pair = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"no probabilities of pair {pair} lie within its intervals")
+    width = most - least
+    share = np.clip((1 - least) / np.where(width > 0, width, 1.0), 0.0, 1.0)
+    p = bounds.lower + np.repeat(share, counts) * (bounds.upper - bounds.lower)
+    sums: FloatArray = np.add.reduceat(p, start)
+    return p / np.repeat(sums, counts)

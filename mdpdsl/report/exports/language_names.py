@@ -1,0 +1,72 @@
+"""Names of a graph from elsewhere as names of the `.mdp` language."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from mdpdsl.compile.scope import RESERVED
+from mdpdsl.graph.space import ActionSpace, Product, StateSpace, Variable
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+Renamed = list[tuple[str, str]]
+
+
+def language_names(graph: TransitionGraph, name: str) -> tuple[TransitionGraph, Renamed, str]:
+    """Return a graph with names that the language allows, what was renamed, and a model's name."""
+    renamed: Renamed = []
+    taken: set[str] = set()
+
+    def named(text: str, what: str) -> str:
+        new = allowed_name(text)
+        number, base = 1, new
+        while new in taken:
+            number += 1
+            new = f"{base}_{number}"
+        taken.add(new)
+        if new != text:
+            renamed.append((f"{what} `{text}`", new))
+        return new
+
+    states = [replace(v, name=named(v.name, "variable")) for v in graph.states.variables]
+    actions = [
+        v if _names_actions(v) else replace(v, name=named(v.name, "variable"))
+        for v in graph.actions.product.variables
+    ]
+    members: dict[str, str] = {}  # enumerations may share names: one text is one name
+
+    def with_members(variable: Variable) -> Variable:
+        for member in variable.members:
+            if member not in members:
+                members[member] = named(member, "value")
+        return replace(variable, members=tuple(members[m] for m in variable.members))
+
+    states = [with_members(v) for v in states]
+    actions = [with_members(v) for v in actions]
+    labels = {}
+    for label, on in graph.labels.items():
+        new = allowed_name(label)
+        while new in labels:
+            new += "_"
+        labels[new] = on
+        if new != label:
+            renamed.append((f"label `{label}`", new))
+    found = replace(
+        graph,
+        states=StateSpace(Product(tuple(states)), graph.states.codes),
+        actions=ActionSpace(Product(tuple(actions))),
+        labels=labels,
+    )
+    return found, renamed, allowed_name(name)
+
+
+def allowed_name(text: str) -> str:
+    """Return a text as a name: letters, digits and underscores, and no word of the language."""
+    name = re.sub(r"\W+", "_", re.sub(r"-(?=[0-9.])", "m", text)).strip("_") or "_"
+    name = text if re.fullmatch(r"[^\W\d]\w*", text) else name
+    name = f"_{name}" if name[0].isdigit() else name
+    return f"{name}_" if name in RESERVED else name
+
+
+def _names_actions(variable: Variable) -> bool:
+    return variable.name == "action" and variable.kind == "enum"

@@ -1,0 +1,96 @@
+"""Models as Gymnasium environments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import mdpdsl
+from mdpdsl.envs import ModelEnv
+
+ID = "mdpdsl.envs:mdpdsl/Model-v0"
+
+
+def test_gymnasium_makes_a_model_by_name_with_parameters() -> None:
+    environment: Any = gymnasium.make(ID, model="riverswim", n=9, max_episode_steps=5)
+    assert environment.observation_space == gymnasium.spaces.Discrete(9)
+    assert environment.action_space == gymnasium.spaces.Discrete(2)
+    environment.reset(seed=0)
+    truncated = [environment.step(0)[3] for _ in range(5)]
+    assert truncated == [False] * 4 + [True]
+
+
+@pytest.mark.filterwarnings("ignore:.*")
+@pytest.mark.parametrize("name", ["riverswim", "frozen_lake", "weather"])
+def test_gymnasium_finds_nothing_wrong(name: str) -> None:
+    check_env(mdpdsl.gym_env(name), skip_render_check=True)
+
+
+def test_the_table_is_gymnasiums_own() -> None:
+    theirs: Any = gymnasium.make("FrozenLake-v1").unwrapped
+    ours: Any = mdpdsl.gym_env("frozen_lake").unwrapped
+    for state in range(16):
+        for action in range(4):
+            mine = {t: (p, r, e) for p, t, r, e in ours.P[state][action]}
+            for target in {entry[1] for entry in theirs.P[state][action]}:
+                rows = [entry for entry in theirs.P[state][action] if entry[1] == target]
+                assert mine[target][0] == pytest.approx(sum(row[0] for row in rows))
+                assert mine[target][1:] == (rows[0][2], rows[0][3])
+
+
+def test_steps_are_drawn_from_the_rows() -> None:
+    model = mdpdsl.load("riverswim")
+    environment = mdpdsl.gym_env(model)
+    environment.reset(seed=3)
+    n = 4000
+    counts = np.zeros(6)
+    for _ in range(n):
+        environment.reset(options={"state": 2})
+        counts[environment.step(1)[0]] += 1
+    chances = np.zeros(6)
+    targets, row = model.graph.row(model.graph.pair(2, 1))
+    chances[targets] = row
+    # Five standard deviations: one in a million is beyond.
+    assert np.all(np.abs(counts / n - chances) <= 5 * np.sqrt(chances * (1 - chances) / n))
+
+
+def test_a_seed_repeats_an_episode() -> None:
+    environment = mdpdsl.gym_env("riverswim")
+    episodes = []
+    for _ in range(2):
+        environment.reset(seed=11)
+        episodes.append([environment.step(1)[0] for _ in range(30)])
+    assert episodes[0] == episodes[1]
+
+
+def test_an_episode_ends_in_a_state_that_is_never_left() -> None:
+    environment = mdpdsl.gym_env("frozen_lake")
+    environment.reset(options={"state": 4})
+    outcomes = [environment.P[4][2]]
+    assert {target: ends for row in outcomes for _, target, _, ends in row}[5] is True
+
+
+def test_an_action_that_is_not_available_is_refused_and_masked() -> None:
+    environment = mdpdsl.gym_env("gambler")
+    _, info = environment.reset(options={"state": 1})
+    assert info["action_mask"].sum() == len(environment.P[1]) < environment.graph.n_actions
+    missing = int(np.argmin(info["action_mask"]))
+    with pytest.raises(ValueError, match="not available"):
+        environment.step(missing)
+
+
+def test_mistakes_are_told() -> None:
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        mdpdsl.gym_env("riverswim").step(0)
+    with pytest.raises(ValueError, match="0 to 5"):
+        mdpdsl.gym_env("riverswim").reset(options={"state": 6})
+    with pytest.raises(ValueError, match="where a model is loaded"):
+        mdpdsl.gym_env(mdpdsl.load("riverswim"), n=3)
+    with pytest.raises(ValueError, match="dynamics of this model are unknown"):
+        mdpdsl.gym_env("pendulum_unknown")
+    with pytest.raises(ValueError, match="no pictures"):
+        ModelEnv("riverswim", render_mode="human")

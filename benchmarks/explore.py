@@ -68,7 +68,7 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
     ours, naive = [], []
     for index in range(rounds):
         trial = new_trial(graph, settings, trial_seeds(0, index))
-        continue_trial(trial, graph, lambda done: done < COMPILED_STEPS, None)
+        continue_trial(trial, graph, lambda found: found.steps < COMPILED_STEPS, None)
         counts = np.zeros((graph.n_pairs, graph.n_states))
         seen = trial.counts
         pairs = np.repeat(np.arange(graph.n_pairs), np.diff(seen.successor_start))
@@ -91,7 +91,7 @@ def measure_grid() -> list[dict[str, Any]]:
     stretches = []
     for end in (GRID_STEPS, 2 * GRID_STEPS):
         before, seconds = trial.done, trial.seconds
-        continue_trial(trial, graph, lambda done, end=end: done < end, None)  # type: ignore[misc]
+        continue_trial(trial, graph, lambda s, end=end: s.steps < end, None)  # type: ignore[misc]
         stretches.append(
             {
                 "states": graph.n_states,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mdpdsl.graph.transition_graph import TransitionGraph
     from mdpdsl.policy import Policy, load_policy, save_policy
     from mdpdsl.report.exports.quantecon import quantecon_arrays
+    from mdpdsl.report.run import Run, open_run, open_runs
     from mdpdsl.solve.discounted import solve_discounted
     from mdpdsl.solve.reachability import solve_reachability
 
@@ -31,6 +32,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Policy",
+    "Run",
     "TransitionGraph",
     "__version__",
     "explore_live",
@@ -39,6 +41,8 @@ __all__ = [
     "load",
     "load_policy",
     "loads",
+    "open_run",
+    "open_runs",
     "plan",
     "quantecon_arrays",
     "save_policy",
@@ -60,6 +64,9 @@ _HOMES = {
     "load": "mdpdsl.estimate.stored",
     "load_policy": "mdpdsl.policy",
     "loads": "mdpdsl.compile.model",
+    "Run": "mdpdsl.report.run",
+    "open_run": "mdpdsl.report.run",
+    "open_runs": "mdpdsl.report.run",
     "plan": "mdpdsl.explore.plan",
     "quantecon_arrays": "mdpdsl.report.exports.quantecon",
     "save_policy": "mdpdsl.policy",

@@ -11,9 +11,11 @@ import mdpdsl
 from mdpdsl.cli import cli
 from mdpdsl.diagnostics import CODES
 from mdpdsl.syntax.words import KEYWORDS
+from tests.cli.run import quick
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
+REPORTS = (ROOT / "docs" / "reports.md").read_text("utf-8")
 REFERENCE = (ROOT / "docs" / "language.md").read_text("utf-8")
 
 
@@ -83,6 +85,19 @@ def test_the_readme_claims_what_was_measured(claim: str, source: str) -> None:
     table = (ROOT / "docs" / "paper-table.md").read_text("utf-8")
     assert claim in README.replace("\n", " ")
     assert source in (benchmarks + table).replace("\n", " ")
+
+
+def test_the_commands_of_reports_have_the_options_that_are_shown() -> None:
+    for line in re.findall(r"^mdpdsl (.*?)(?: +#.*)?$", REPORTS, re.MULTILINE):
+        name, *words = shlex.split(line)
+        known = quick(name, "--help").stdout
+        assert all(word in known for word in words if word.startswith("--"))
+
+
+def test_every_picture_of_the_documentation_is_there() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text("utf-8")):
+            assert (page.parent / path).stat().st_size < 150_000, path
 
 
 def test_the_reference_lists_every_code_and_keyword() -> None:

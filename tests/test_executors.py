@@ -23,6 +23,7 @@ from mdpdsl.estimate.logs import count_logs
 from mdpdsl.executors import ClusterError, cluster_workers, process_pool
 from mdpdsl.explore.executor import TrialResult, run_trials
 from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.explore.standing import Standing
 
 SETTINGS = ExploreSettings(steps=20_000, kappa=2.0)
 
@@ -70,8 +71,9 @@ def test_a_lost_worker_loses_no_trial(address: str) -> None:
     killed: list[int] = []
     with Client(address, set_as_default=False) as client:  # type: ignore[no-untyped-call]
 
-        def kill_one(done: list[int]) -> None:
-            if not killed and any(done) and not all(done):
+        def kill_one(done: list[Standing]) -> None:
+            steps = [trial.steps for trial in done]
+            if not killed and any(steps) and not all(steps):
                 pids: dict[str, int] = client.run(os.getpid)
                 killed.append(next(iter(pids.values())))
                 os.kill(killed[0], signal.SIGKILL)

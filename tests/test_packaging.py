@@ -77,6 +77,8 @@ def _source_files() -> set[str]:
     wanted = {"grammars/mdp.lark", "mdpdsl/py.typed"}
     wanted |= {f"models/{path.name}" for path in (ROOT / "models").glob("*.mdp")}
     wanted |= {f"grammars/{path.name}" for path in (ROOT / "grammars").glob("*.json")}
+    page = ROOT / "mdpdsl" / "report" / "page"
+    wanted |= {str(p.relative_to(ROOT)) for p in page.iterdir() if p.suffix in (".css", ".js")}
     for folder in FOLDERS:
         wanted |= {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.py")}
     assert len(wanted) > 60

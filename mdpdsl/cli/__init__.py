@@ -20,6 +20,8 @@ COMMANDS = {
     "simulate": "Write a trajectory of a model as a log.",
     "estimate": "Estimate a model from logs, with confidence sets.",
     "plan": "Say what to run next after an estimate, and what it would add.",
+    "report": "Write runs as one HTML page with figures and maps.",
+    "plot": "Draw one figure of runs as PNG, SVG or PDF.",
     "show": "Say what a model is: sizes, classes, complexity; or draw it.",
     "models": "List the shipped models, or print one.",
     "export": "Write a model, or all that a run allows, in another format.",

@@ -11,14 +11,15 @@ from typing import Any
 import click
 
 from mdpdsl.cli.arguments import json_option, model_options, parsed_jobs, parsed_settings
+from mdpdsl.cli.compare_saving import ComparisonFolder, require_new_folder
 from mdpdsl.cli.exploring import (
     print_missing_optimum,
     remote_workers,
     run_options,
     setting_options,
-    showing,
     simulated_system,
 )
+from mdpdsl.cli.live_view import showing
 from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
 from mdpdsl.cli.planning import oracle_options, oracle_warnings, require_oracle, telling_failures
 from mdpdsl.cli.replaying import log_options, requested_log
@@ -31,7 +32,7 @@ from mdpdsl.explore.optimum import Limits, exploration_limits
 from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
 from mdpdsl.explore.summary import Summary, summarize
 from mdpdsl.report.tables import csv_table, latex_table, text_table
-from mdpdsl.results import write_text
+from mdpdsl.results import RunError, write_text
 
 #: The rows of the paper's table (paper, table compPolicy).
 PAPER_ROWS: tuple[dict[str, Any], ...] = (
@@ -81,6 +82,13 @@ PAPER_ROWS: tuple[dict[str, Any], ...] = (
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the table to a file as well.",
 )
+@click.option(
+    "save",
+    "--save",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep a run of each row in a new folder, for `mdpdsl report DIR`.",
+)
 @run_options
 @model_options
 @json_option
@@ -92,6 +100,7 @@ def command(
     trials: int,
     layout: str,
     out: Path | None,
+    save: Path | None,
     seed: int | None,
     jobs: str,
     cluster: str | None,
@@ -122,10 +131,12 @@ def command(
             executor=executor,
             layout=layout,
             out=out,
+            save=save,
             is_quiet=is_quiet,
             as_json=as_json,
         )
     try:
+        require_new_folder(save)
         loaded = built_model(
             model,
             parsed_settings(settings),
@@ -148,18 +159,29 @@ def command(
         system = simulated_system(loaded, chosen[0])
     except ModelError as error:
         fail(error, as_json)
-    except SettingsError as error:
+    except (SettingsError, RunError) as error:
         raise click.UsageError(str(error)) from None
     if not as_json:
         print_warnings(loaded)
     for warning in dict.fromkeys(warnings):
         if warning is not None and not as_json:
             click.echo(f"warning: {warning}", err=True)
+    limits = exploration_limits(graph)
+    options = {"all_states": all_states, "max_states": max_states, **stored_keys(loaded)}
+    folder = ComparisonFolder.new(save, loaded, options, seed or 0, trials)
     rows = []
     for each in chosen:
+        run = None if folder is None else folder.begin(each)
         with (
             telling_failures(explorer_label(each)),
-            showing(explorer_label(each), each.steps, trials, is_quiet or as_json) as bar,
+            showing(
+                explorer_label(each),
+                each.steps,
+                trials,
+                is_quiet or as_json,
+                graph.n_pairs,
+                limits,
+            ) as bar,
         ):
             results = run_trials(
                 graph,
@@ -168,6 +190,7 @@ def command(
                 trials=trials,
                 jobs=n_jobs,
                 system=system,
+                folder_of=None if run is None else run.trial,
                 progress=bar,
                 executor=executor,
             )
@@ -175,8 +198,9 @@ def command(
             click.echo("stopped; what is finished follows", err=True)
             break
         rows.append(summarize(each, results))
+        if folder is not None:
+            folder.finish(results, rows[-1], limits)
     is_whole = len(rows) == len(chosen)
-    limits = exploration_limits(graph)
     title = f"{loaded.name}, n = {chosen[0].steps:,}, {trials} trials"
     if system is not None:
         title += ", the continuous system seen through its bins"
@@ -188,10 +212,13 @@ def command(
     if out is not None:
         save_table(out, table)
     if as_json:
-        print_json(_record(loaded, chosen, rows, trials, seed or 0) | _compared(rows, limits))
+        record = _record(loaded, chosen, rows, trials, seed or 0) | _compared(rows, limits)
+        print_json(record | ({} if save is None else {"saved": str(save)}))
     else:
         click.echo(table.rstrip("\n"))
         print_missing_optimum(limits)
+        if save is not None:
+            click.echo(f"saved; `mdpdsl report {save}` draws it", err=True)
     sys.exit(0 if is_whole else 1)
 
 

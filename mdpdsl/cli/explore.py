@@ -16,10 +16,10 @@ from mdpdsl.cli.exploring import (
     remote_workers,
     run_options,
     setting_options,
-    showing,
     simulated_system,
 )
 from mdpdsl.cli.live import explore_environment, live_options, resume_environment
+from mdpdsl.cli.live_view import is_shown, showing
 from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
 from mdpdsl.cli.planning import oracle_options, oracle_warnings, require_oracle, telling_failures
 from mdpdsl.cli.replaying import is_replay, log_options, requested_log
@@ -184,11 +184,19 @@ def command(
                 click.echo(f"warning: {warning}", err=True)
         print_warnings(loaded)
     stopped = f"stopped; `mdpdsl explore --resume {run.path}` goes on"
+    limits: Limits | None = None
     try:
+        if is_shown(is_quiet or as_json):
+            limits = exploration_limits(loaded.graph)
         with (
             telling_failures(chosen.algorithm),
             showing(
-                chosen.algorithm, chosen.steps, configuration.trials, is_quiet or as_json
+                chosen.algorithm,
+                chosen.steps,
+                configuration.trials,
+                is_quiet or as_json,
+                loaded.graph.n_pairs,
+                limits,
             ) as bar,
         ):
             results = run_trials(
@@ -208,13 +216,8 @@ def command(
     if not all(r.is_finished for r in results) or len(results) < configuration.trials:
         raise click.ClickException(stopped)
     summary = summarize(chosen, results)
-    limits = exploration_limits(loaded.graph)
-    record = run_record(configuration, chosen, results, summary, run) | _compared(summary, limits)
-    record |= stored_keys(loaded)
-    record["utility_optimum"] = (
-        best_utility(loaded.graph, chosen.kappa) if limits.reason is None else None
-    )
-    save_run(run, loaded, results, record, chosen.prior)
+    limits = limits or exploration_limits(loaded.graph)
+    record = saved_exploration(run, configuration, loaded, results, summary, limits)
     if as_json:
         print_json(record)
     else:
@@ -237,6 +240,25 @@ def _require_one_system(given: Mapping[str, object]) -> None:
             raise click.UsageError(f"{reason}; leave out {one} or {other}")
     if given["--env-arg"] and not given["--env"]:
         raise click.UsageError("--env-arg is of an environment; give --env, too")
+
+
+def saved_exploration(
+    run: RunDirectory,
+    configuration: RunConfiguration,
+    model: Model,
+    results: list[TrialResult],
+    summary: Summary,
+    limits: Limits,
+) -> dict[str, Any]:
+    """Write the results of a simulated run beside the optimum, and return its record."""
+    chosen = ExploreSettings(**configuration.settings)
+    record = run_record(configuration, chosen, results, summary, run) | _compared(summary, limits)
+    record |= stored_keys(model)
+    record["utility_optimum"] = (
+        best_utility(model.graph, chosen.kappa) if limits.reason is None else None
+    )
+    save_run(run, model, results, record, chosen.prior)
+    return record
 
 
 def _compared(summary: Summary, limits: Limits) -> dict[str, Any]:

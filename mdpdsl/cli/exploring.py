@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -12,10 +10,10 @@ from typing import Any, TypeVar
 import click
 
 from mdpdsl.cli.arguments import cluster_option, whole_number
+from mdpdsl.cli.live_view import progress_option
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.system import RawSystem
 from mdpdsl.estimate.stored import StoredModel
-from mdpdsl.explore.executor import Progress
 from mdpdsl.explore.optimum import Limits
 from mdpdsl.explore.settings import ExploreSettings, SettingsError
 
@@ -66,6 +64,7 @@ def setting_options(function: F) -> F:
 def run_options(function: F) -> F:
     """Add the options of how trials are run."""
     for option in (
+        progress_option,
         click.option("is_quiet", "--quiet", is_flag=True, help="Show no progress."),
         cluster_option,
         click.option("jobs", "--jobs", default="auto", help="Processes; auto is one per core."),
@@ -105,35 +104,6 @@ def remote_workers(cluster: str | None) -> Iterator[Executor | None]:
             yield executor
     except ClusterError as error:
         raise click.UsageError(str(error)) from None
-
-
-@contextmanager
-def showing(label: str, steps: int, trials: int, is_quiet: bool) -> Iterator[Progress | None]:
-    """Show a bar with rate and time left on a terminal; nothing elsewhere."""
-    if is_quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    began = time.perf_counter()
-    with Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bar:
-        task = bar.add_task(label, total=steps * trials, rate="")
-
-        def update(done: list[int]) -> None:
-            total = sum(done)
-            rate = f"{total / (time.perf_counter() - began):,.0f} steps/s"
-            bar.update(task, completed=total, rate=rate)
-
-        yield update
 
 
 def print_missing_optimum(limits: Limits) -> None:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mdpdsl.cli.exploring import showing
 from mdpdsl.cli.live_result import live_record, print_live
+from mdpdsl.cli.live_view import showing
 from mdpdsl.cli.output import built_spaces, print_json
 from mdpdsl.cli.warm_starting import read_warm_start
 from mdpdsl.compile.model import Model
+from mdpdsl.explore.executor import Progress
+from mdpdsl.explore.metrics import Measures
+from mdpdsl.explore.standing import standing
 from mdpdsl.results import RunConfiguration, RunDirectory, RunError, new_folder, write_json
 
 if TYPE_CHECKING:
@@ -146,7 +149,9 @@ def _run(
     again = f"`mdpdsl explore --resume {folder}` goes on"
     total = steps or chosen_settings(model, given).steps
     try:
-        with showing(system.name, total, 1, is_quiet or as_json) as bar:
+        n_pairs = model.graph.n_pairs
+        with showing(system.name, total, 1, is_quiet or as_json, n_pairs) as bar:
+            told = None if bar is None else _LiveProgress(bar)
             result = explore_live(
                 model,
                 system,
@@ -154,7 +159,8 @@ def _run(
                 seed=seed,
                 resume=is_resumed,
                 warm_start=start or (),
-                progress=_now_and_then(bar),
+                progress=None if told is None else told.progress,
+                checkpoint=None if told is None else told.checkpoint,
                 **given,
             )
     except (LiveError, ProgramError) as error:
@@ -204,17 +210,21 @@ def _has_log(folder: Path) -> bool:
     return (folder / "log.csv").exists()
 
 
-def _now_and_then(bar: Callable[[list[int]], None] | None) -> Callable[[int], None] | None:
-    """Tell a bar five times a second."""
-    if bar is None:
-        return None
-    told = 0.0
+class _LiveProgress:
+    """Tells a view five times a second how far a run is."""
 
-    def progress(done: int) -> None:
-        nonlocal told
+    def __init__(self, view: Progress) -> None:
+        self._view = view
+        self._told = 0.0
+        self._last: Measures | None = None
+
+    def progress(self, done: int) -> None:
+        """Take note of a step."""
         now = time.perf_counter()
-        if now - told > 0.2:
-            told = now
-            bar([done])
+        if now - self._told > 0.2:
+            self._told = now
+            self._view([standing(done, self._last)])
 
-    return progress
+    def checkpoint(self, measures: Measures) -> None:
+        """Take note of measures."""
+        self._last = measures

@@ -12,7 +12,8 @@ import click
 
 from mdpdsl.cli.arguments import several
 from mdpdsl.cli.compare import explorer_label, save_table
-from mdpdsl.cli.exploring import showing
+from mdpdsl.cli.compare_saving import ComparisonFolder, require_new_folder
+from mdpdsl.cli.live_view import showing
 from mdpdsl.cli.output import fail, print_json
 from mdpdsl.cli.planning import telling_failures
 from mdpdsl.cli.replay_exploring import NO_OPTIMUM
@@ -36,6 +37,7 @@ from mdpdsl.report.replay_tables import (
     replay_row_record,
     replay_text_table,
 )
+from mdpdsl.results import RunError
 
 
 def compare_in_log(
@@ -52,24 +54,33 @@ def compare_in_log(
     executor: Executor | None,
     layout: str,
     out: Path | None,
+    save: Path | None,
     is_quiet: bool,
     as_json: bool,
 ) -> NoReturn:
     """Replay a log with each explorer and print the table."""
     try:
+        require_new_folder(save)
         loaded, log = read_log(model, overrides, max_states, request, is_quiet or as_json)
         chosen = [replay_settings(loaded, log, flags, row) for row in rows]
         warnings = [warning for each in chosen for warning in check_explorer(each, log)]
     except ModelError as error:
         fail(error, as_json)
-    except SettingsError as error:
+    except (SettingsError, RunError) as error:
         raise click.UsageError(str(error)) from None
     if not as_json:
         print_log_warnings(log.record)
         for warning in dict.fromkeys(warnings):
             click.echo(f"warning: {warning}", err=True)
     runner = _Runner(trials, seed, n_jobs, executor, is_quiet or as_json)
-    own = runner.summaries(chosen, log.queues)
+    graph = loaded.graph
+    options = {
+        "all_states": graph.n_states == graph.states.product.size,
+        "max_states": max_states,
+        "log": log.record,
+    }
+    folder = ComparisonFolder.new(save, loaded, options, seed, trials, log)
+    own = runner.summaries(chosen, log.queues, folder)
     common_steps = min((summary.least_steps for summary in own), default=0)
     # A replay is a function of its seed, so that running it again up to the common number of steps
     # costs time alone; to remember every visit would cost memory for each step of each trial.
@@ -88,9 +99,12 @@ def compare_in_log(
     if out is not None:
         save_table(out, table)
     if as_json:
-        print_json(_record(loaded, log, chosen[0].steps, found, common_steps, trials, seed))
+        record = _record(loaded, log, chosen[0].steps, found, common_steps, trials, seed)
+        print_json(record | ({} if save is None else {"saved": str(save)}))
     else:
         click.echo(table.rstrip("\n"))
+        if save is not None:
+            click.echo(f"saved; `mdpdsl report {save}` draws it", err=True)
     sys.exit(0 if is_whole else 1)
 
 
@@ -104,15 +118,21 @@ class _Runner:
     executor: Executor | None
     is_quiet: bool
 
-    def summaries(self, chosen: list[ExploreSettings], log: LogQueues) -> list[ReplaySummary]:
+    def summaries(
+        self,
+        chosen: list[ExploreSettings],
+        log: LogQueues,
+        folder: ComparisonFolder | None = None,
+    ) -> list[ReplaySummary]:
         """Run one explorer after the other; those that were not stopped have a summary."""
         found = []
         for each in chosen:
+            run = None if folder is None else folder.begin(each)
             label = explorer_label(each)
             n_steps = min(each.steps, log.most_steps or each.steps)
             with (
                 telling_failures(label),
-                showing(label, n_steps, self.trials, self.is_quiet) as bar,
+                showing(label, n_steps, self.trials, self.is_quiet, len(log.logged)) as bar,
             ):
                 results = run_trials(
                     log.graph,
@@ -121,12 +141,15 @@ class _Runner:
                     trials=self.trials,
                     jobs=self.n_jobs,
                     system=log,
+                    folder_of=None if run is None else run.trial,
                     progress=bar,
                     executor=self.executor,
                 )
             if len(results) < self.trials or not all(r.is_finished for r in results):
                 break
             found.append(summarize_replay(each, results, log))
+            if folder is not None:
+                folder.finish_replay(results, found[-1])
         return found
 
 

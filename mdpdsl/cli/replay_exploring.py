@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from mdpdsl.cli.explore import figure_text, resumed_run, run_record, save_run
-from mdpdsl.cli.exploring import showing
+from mdpdsl.cli.live_view import showing
 from mdpdsl.cli.output import fail, print_json
 from mdpdsl.cli.planning import telling_failures
 from mdpdsl.cli.replaying import (
@@ -81,7 +81,7 @@ def explore_log(
     results = _explored(run, configuration, chosen, log, n_jobs, executor, is_quiet or as_json)
     summary = summarize_replay(chosen, results, log.queues)
     record = run_record(configuration, chosen, results, summary.summary, run)
-    record |= _replayed(loaded.graph, log, results, summary)
+    record |= replay_keys(loaded.graph, log, results, summary)
     results = [replace(r, counts=log.queues.model_counts(r.counts)) for r in results]
     save_run(run, loaded, results, record, chosen.prior)
     if as_json:
@@ -164,7 +164,13 @@ def _explored(
     try:
         with (
             telling_failures(chosen.algorithm),
-            showing(chosen.algorithm, chosen.steps, configuration.trials, is_quiet) as bar,
+            showing(
+                chosen.algorithm,
+                chosen.steps,
+                configuration.trials,
+                is_quiet,
+                len(log.queues.logged),
+            ) as bar,
         ):
             results = run_trials(
                 log.queues.graph,
@@ -184,7 +190,7 @@ def _explored(
     return results
 
 
-def _replayed(
+def replay_keys(
     graph: TransitionGraph, log: ReadLog, results: list[TrialResult], summary: ReplaySummary
 ) -> dict[str, Any]:
     """Return what the record of a replay says otherwise, or in addition."""

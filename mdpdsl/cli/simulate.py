@@ -207,8 +207,9 @@ def _write(
 ) -> None:
     import numpy as np
 
-    from mdpdsl.cli.exploring import showing
+    from mdpdsl.cli.live_view import showing
     from mdpdsl.cli.solving import watching
+    from mdpdsl.explore.standing import Standing
     from mdpdsl.simulate.failures import SimulationError
     from mdpdsl.simulate.log import write_log
     from mdpdsl.simulate.trajectory import draw_trajectory
@@ -218,14 +219,14 @@ def _write(
         # Ctrl-C is heeded between chunks: an exception in the midst of compiled code may be lost.
         with (
             watching(None, 1.0, is_quiet=True) as watch,
-            showing("simulating", schedule.n_steps, 1, is_quiet) as bar,
+            showing("simulating", schedule.n_steps, 1, is_quiet, model.graph.n_pairs) as bar,
         ):
 
             def progress(n_steps: int) -> None:
                 nonlocal done
                 done = n_steps
                 if bar is not None:
-                    bar([n_steps])
+                    bar([Standing(n_steps)])
                 if watch.is_interrupted:
                     raise KeyboardInterrupt
 

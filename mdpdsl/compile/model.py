@@ -16,6 +16,7 @@ from mdpdsl.compile.system import RawSystem, raw_system
 from mdpdsl.diagnostics import Diagnostic, ModelError, Source, did_you_mean, in_source_order
 from mdpdsl.graph.space import Value
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.representation import represented
 from mdpdsl.syntax.parse import Parsed, parse
 
 
@@ -113,8 +114,16 @@ class Model:
             found += self._expansion.diagnostics
         return in_source_order(self._located(found))
 
+    @property
+    def is_built(self) -> bool:
+        """Whether the expansion was done already."""
+        return "_expansion" in self.__dict__
+
     def __repr__(self) -> str:
         return f"<Model {self.name} from {self.source.path}>"
+
+    def _repr_html_(self) -> str | None:
+        return represented("model_html", self)
 
     @cached_property
     def _expansion(self) -> Expansion:

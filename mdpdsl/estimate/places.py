@@ -26,7 +26,9 @@ def run_place(path: Path) -> RunPlace:
         path = path.parent
     if (path / "run.json").exists():
         run, configuration = RunDirectory.open(path)
-        return RunPlace(run, configuration, path if configuration.trials == 0 else run.trial(0))
+        # A live run is one trial, which keeps its arrays beside its log.
+        has_own = configuration.trials == 0 or configuration.system is not None
+        return RunPlace(run, configuration, path if has_own else run.trial(0))
     if path.name.startswith("trial-") and (path.parent / "run.json").exists():
         run, configuration = RunDirectory.open(path.parent)
         if not path.is_dir():

@@ -97,6 +97,11 @@ class StoredModel(Model):
         """A stored graph has no system behind it."""
         raise ValueError(f"{self.provenance.path} holds a graph, not the system that it came from")
 
+    @property
+    def is_built(self) -> bool:
+        """Always: the graph was read."""
+        return True
+
     def diagnose(self) -> list[Diagnostic]:
         """Return the warnings that whoever uses this model has to know."""
         return self.provenance.warnings()

@@ -20,6 +20,7 @@ from mdpdsl.estimate.counts import Counts
 from mdpdsl.executors import process_context, process_pool
 from mdpdsl.explore.metrics import Measures
 from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.explore.standing import Standing, new_board, post, standing, standings
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.results import write_bytes
 from mdpdsl.simulate.failures import SimulationError
@@ -27,9 +28,10 @@ from mdpdsl.simulate.failures import SimulationError
 if TYPE_CHECKING:
     from mdpdsl.explore.queues import LogQueues
     from mdpdsl.explore.replay import ReplayEnd
+    from mdpdsl.explore.trial import Watch
 
-#: Told, for each trial, the steps done; called about five times a second.
-Progress = Callable[[list[int]], None]
+#: Told how far each trial is; called about five times a second.
+Progress = Callable[[list[Standing]], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +100,7 @@ def run_trials(
     if n_jobs == 1:
         return _run_here(tasks, progress)
     context: Any = process_context()
-    board, stop = context.Array("q", trials), context.Event()
+    board, stop = context.Array("d", new_board(trials)), context.Event()
     with process_pool(n_jobs, _adopt, board, stop, system) as pool:
         # A log may be large: processes have it from their start, rather than with each task.
         tasks = [replace(task, system=None) for task in tasks]
@@ -111,14 +113,14 @@ def trial_seeds(seed: int, index: int) -> np.random.SeedSequence:
 
 
 def _run_here(tasks: list[_Task], progress: Progress | None) -> list[TrialResult]:
-    done = [0] * len(tasks)
+    done = [Standing(0)] * len(tasks)
     interrupted = False
     told = time.perf_counter()
 
-    def watch_for(index: int) -> Callable[[int], bool]:
-        def watch(steps: int) -> bool:
+    def watch_for(index: int) -> Watch:
+        def watch(found: Standing) -> bool:
             nonlocal told
-            done[index] = steps
+            done[index] = found
             if progress is not None and time.perf_counter() - told > 0.2:
                 progress(done)
                 told = time.perf_counter()
@@ -155,8 +157,8 @@ def _adopt(board: Any, stop: Any, system: Any) -> None:
 
 
 def _run_in_process(task: _Task) -> TrialResult:
-    def watch(steps: int) -> bool:
-        _board[task.index] = steps
+    def watch(found: Standing) -> bool:
+        post(_board, task.index, found)
         return not _stop.is_set()
 
     return _run_task(replace(task, system=_system), watch)
@@ -182,7 +184,7 @@ def _collect(
                 future.cancel()
             raise
         if progress is not None:
-            progress(list(board))
+            progress(standings(board))
     return sorted(results, key=lambda result: result.index)
 
 
@@ -190,7 +192,7 @@ def _run_remotely(
     executor: Executor, tasks: list[_Task], progress: Progress | None
 ) -> list[TrialResult]:
     """Run trials where there are neither our folders nor our memory: files go there and back."""
-    done = [0] * len(tasks)
+    done = [Standing(0)] * len(tasks)
     futures = {
         executor.submit(_run_elsewhere, replace(task, folder=None), _files(task.folder)): task
         for task in tasks
@@ -203,7 +205,8 @@ def _run_remotely(
                 result, files = future.result()
                 results.append(result)
                 _write_files(futures[future].folder, files)
-                done[result.index] = futures[future].settings.steps
+                last = result.history[-1] if result.history else None
+                done[result.index] = standing(futures[future].settings.steps, last)
             if progress is not None:
                 progress(done)
     except KeyboardInterrupt:  # what is finished is saved
@@ -221,7 +224,7 @@ def _run_elsewhere(task: _Task, files: dict[str, bytes]) -> tuple[TrialResult, d
     with _one_at_a_time, tempfile.TemporaryDirectory(prefix="mdpdsl-") as name:
         folder = Path(name)
         _write_files(folder, files)
-        result = _run_task(replace(task, folder=folder), lambda steps: True)
+        result = _run_task(replace(task, folder=folder), lambda found: True)
         return result, _files(folder)
 
 
@@ -237,7 +240,7 @@ def _write_files(folder: Path | None, files: Mapping[str, bytes]) -> None:
             write_bytes(folder / name, content)
 
 
-def _run_task(task: _Task, watch: Callable[[int], bool]) -> TrialResult:
+def _run_task(task: _Task, watch: Watch) -> TrialResult:
     from mdpdsl.explore.replay import LoggedExperience
     from mdpdsl.explore.trial import continue_trial, final_measures, load_trial, new_trial
 

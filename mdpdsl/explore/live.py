@@ -20,12 +20,13 @@ from mdpdsl.estimate.confidence_sets import confidence_sets, save_estimate
 from mdpdsl.estimate.counts import Counts, estimated_graph
 from mdpdsl.estimate.rejections import Rejections
 from mdpdsl.explore.live_columns import live_columns
-from mdpdsl.explore.live_loop import LiveLoop, LiveSystem, Watch
+from mdpdsl.explore.live_loop import Checkpoint, LiveLoop, LiveSystem, Watch
 from mdpdsl.explore.metrics import Measures, history_arrays
 from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
 from mdpdsl.explore.warm_start import WarmStart, load_warm_start
 from mdpdsl.explore.warm_start import warm_start as counts_of
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.representation import represented
 from mdpdsl.results import (
     RunConfiguration,
     RunDirectory,
@@ -78,6 +79,9 @@ class LiveResult:
         """Return the model estimated from all counts."""
         return estimated_graph(self.counts, self.spaces, self.settings.prior)
 
+    def _repr_html_(self) -> str | None:
+        return represented("live_html", self)
+
 
 def explore_live(
     model: Model,
@@ -88,6 +92,7 @@ def explore_live(
     resume: bool = False,
     warm_start: Sequence[str | Path] | WarmStart = (),
     progress: Watch | None = None,
+    checkpoint: Checkpoint | None = None,
     **settings: object,
 ) -> LiveResult:
     """Explore a live system, and keep everything that is observed in a run directory.
@@ -110,7 +115,8 @@ def explore_live(
     the run; what is there then, or after a crash of any kind, goes on with `resume=True` (which
     begins where there is nothing yet). `settings` are those of ExploreSettings; they override the
     model's `explore` block. `warm_start` names logs and earlier runs whose counts to begin with.
-    `progress` is told the steps done after each of them, and stops the run where it returns False.
+    `progress` is told the steps done after each of them, and stops the run where it returns False;
+    `checkpoint` is told the measures, a few times in every decade of steps.
 
     Raise LiveError where the system fails, with everything kept; SettingsError, RunError or
     LogError where nothing was done.
@@ -122,7 +128,7 @@ def explore_live(
     else:
         loop = _started(model, system, name, folder, seed, settings, warm_start)
     try:
-        loop.run(progress)
+        loop.run(progress, checkpoint)
         loop.close()
     except BaseException:
         with suppress(Exception):  # what went wrong first is what matters

@@ -35,6 +35,9 @@ MOST_BAD_STARTS = 20
 #: Told the steps done after each of them; returns False to stop.
 Watch = Callable[[int], bool | None]
 
+#: Told the measures of a checkpoint.
+Checkpoint = Callable[[Measures], None]
+
 
 class LiveError(Exception):
     """A live run that cannot go on; what was observed until then is kept."""
@@ -117,8 +120,11 @@ class LiveLoop:
         product = self.graph.actions.product
         self._actions = [product.native(action) for action in range(product.size)]
 
-    def run(self, watch: Watch | None) -> None:
-        """Explore to the end, or until the watch or Ctrl-C says stop; raise LiveError."""
+    def run(self, watch: Watch | None, checkpoint: Checkpoint | None = None) -> None:
+        """Explore to the end, or until the watch or Ctrl-C says stop; raise LiveError.
+
+        `checkpoint` is told the measures when they are taken.
+        """
         pending = [t for t in checkpoints(self.settings.steps) if t > self.done]
         if not pending:
             return
@@ -137,6 +143,8 @@ class LiveLoop:
                     if self.done == pending[0]:
                         pending.pop(0)
                         self.history.append(self.measured(self.explorer.counts))
+                        if checkpoint is not None:
+                            checkpoint(self.history[-1])
                     if watch is not None and watch(self.done) is False:
                         break
             finally:

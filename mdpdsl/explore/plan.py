@@ -33,6 +33,7 @@ from mdpdsl.programs.newton import Watch
 from mdpdsl.programs.occupancy import stationary_policy
 from mdpdsl.programs.program import Status
 from mdpdsl.programs.visitable import AllocationError
+from mdpdsl.representation import represented
 from mdpdsl.results import RunError
 
 #: A pair never visited counts as visited so often where pairs are put in order.
@@ -98,6 +99,9 @@ class ExperimentPlan:
     def expected_visits(self) -> FloatArray:
         """T + m d, [n_pairs]."""
         return self.visits + self.added_visits
+
+    def _repr_html_(self) -> str | None:
+        return represented("plan_html", self)
 
 
 def plan(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mdpdsl.explore.executor import TrialResult
 from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.representation import represented
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ class Summary:
             return self.algorithm
         horizon = "" if self.horizon == "inf" else f", H={self.horizon}"
         return f"kappa-dp (kappa={self.kappa:g}{horizon})"
+
+    def _repr_html_(self) -> str | None:
+        return represented("summary_html", self)
 
 
 def summarize(settings: ExploreSettings, results: Sequence[TrialResult]) -> Summary:

@@ -24,6 +24,7 @@ from mdpdsl.explore.metrics import Measures, checkpoints, mean_squared_error, me
 from mdpdsl.explore.queues import LogQueues
 from mdpdsl.explore.replay import LoggedExperience
 from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.explore.standing import Standing, standing
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.memory import Memory
 from mdpdsl.results import write_arrays, write_json
@@ -32,8 +33,8 @@ from mdpdsl.results import write_arrays, write_json
 LOOK_SECONDS = 0.25
 SAVE_SECONDS = 5.0
 
-#: Told the steps done; returns whether to go on.
-Watch = Callable[[int], bool]
+#: Told how far a trial is; returns whether to go on.
+Watch = Callable[[Standing], bool]
 
 
 @dataclass
@@ -127,7 +128,7 @@ def continue_trial(
             pending.pop(0)
             visits = explorer.memory.visits[measured]
             trial.history.append(measure(trial.done, visits, c[measured], settings.kappa))
-        if not watch(trial.done):
+        if not watch(standing(trial.done, trial.history[-1] if trial.history else None)):
             break
         if save_to is not None and time.perf_counter() - saved_at > SAVE_SECONDS:
             save_trial(trial, save_to)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdpdsl.graph.space import ActionSpace, BoolArray, FloatArray, IntArray, StateSpace, Value
+from mdpdsl.representation import represented
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -168,6 +169,12 @@ class TransitionGraph:
         if np.any(np.abs(sums - 1) > ROW_SUM_TOLERANCE):
             pair = int(np.argmax(np.abs(sums - 1)))
             raise ValueError(f"the probabilities of pair {pair} sum to {sums[pair]}, not 1")
+
+    def _repr_svg_(self) -> str | None:
+        return represented("graph_picture", self)
+
+    def _repr_html_(self) -> str | None:
+        return represented("graph_html", self)
 
     def _validate_figures(self) -> None:
         """Raise ValueError unless what states, pairs and branches carry fits them."""

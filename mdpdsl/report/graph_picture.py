@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,22 +24,29 @@ FORMATS = (".svg", ".png", ".pdf")
 
 def draw_graph(graph: TransitionGraph, path: str | Path, title: str = "") -> None:
     """Draw a graph into an `.svg`, `.png` or `.pdf` file; the same graph gives the same file."""
-    from matplotlib import rc_context
-
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"a picture ends in {', '.join(FORMATS)}; got {path.name!r}")
     figure = graph_figure(graph, title)
     # Without these, the file would hold the time of day and random names.
     undated = {".svg": {"Date": None, "Creator": None}, ".pdf": {"CreationDate": None}}
-    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "mdpdsl", "svg.fonttype": "none"}):
-        # A name in a script that the font lacks is drawn as boxes, or by the browser's own font.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+    with saving_options():
         figure.savefig(
             path,
             dpi=PNG_DOTS_PER_INCH,
             metadata=undated.get(path.suffix.lower(), {"Software": None}),
         )
+
+
+@contextmanager
+def saving_options() -> Iterator[None]:
+    """Have SVG with text as text, and with the same names each time."""
+    from matplotlib import rc_context
+
+    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "mdpdsl", "svg.fonttype": "none"}):
+        # A name in a script that the font lacks is drawn as boxes, or by the browser's own font.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
 
 
 def graph_figure(graph: TransitionGraph, title: str = "") -> Figure:

@@ -58,7 +58,7 @@ def test_confidence_sets_hold_the_truth_as_often_as_they_promise() -> None:
         trial = new_trial(graph, settings, trial_seeds(9, run))
         is_missed = False
         for stop in (50, 200, 600, 1_500):
-            continue_trial(trial, graph, lambda done, stop=stop: done < stop, None)  # type: ignore[misc]
+            continue_trial(trial, graph, lambda s, stop=stop: s.steps < stop, None)  # type: ignore[misc]
             counts, t = trial.counts, trial.done
             visits = counts.visits
             estimate = estimated_graph(counts, graph).transition_matrix().toarray()

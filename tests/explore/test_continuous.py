@@ -108,7 +108,7 @@ def test_a_trial_stopped_and_resumed_is_the_same_trial(tmp_path: Path) -> None:
     continue_trial(whole, model.graph, lambda _: True, None)
     pieces = new_trial(model.graph, settings, trial_seeds(3, 0), model.system)
     for stop in (700, 1_900, 3_000):
-        continue_trial(pieces, model.graph, lambda done, stop=stop: done < stop, tmp_path)  # type: ignore[misc]
+        continue_trial(pieces, model.graph, lambda s, stop=stop: s.steps < stop, tmp_path)  # type: ignore[misc]
         pieces = load_trial(model.graph, settings, trial_seeds(3, 0), tmp_path, model.system)
     assert pieces.is_finished
     assert pieces.history == whole.history

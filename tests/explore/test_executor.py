@@ -47,7 +47,7 @@ def test_a_trial_stopped_and_resumed_is_the_same_trial(algorithm: str, tmp_path:
     continue_trial(whole, graph, lambda _: True, None)
     pieces = new_trial(graph, settings, seeds)
     for stop in (700, 1_900, 4_000):
-        continue_trial(pieces, graph, lambda done, stop=stop: done < stop, tmp_path)  # type: ignore[misc]
+        continue_trial(pieces, graph, lambda s, stop=stop: s.steps < stop, tmp_path)  # type: ignore[misc]
         pieces = load_trial(graph, settings, trial_seeds(3, 0), tmp_path)
     assert pieces.is_finished
     assert pieces.history == whole.history

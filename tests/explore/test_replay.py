@@ -303,7 +303,7 @@ def test_a_replay_stopped_and_resumed_is_the_same_replay(algorithm: str, tmp_pat
     pieces = new_trial(log.graph, chosen, trial_seeds(3, 0), log)
     n_pieces = 0
     for stop in (1, 40, 70, log.n_transitions):
-        continue_trial(pieces, log.graph, lambda done, stop=stop: done < stop, tmp_path)  # type: ignore[misc]
+        continue_trial(pieces, log.graph, lambda s, stop=stop: s.steps < stop, tmp_path)  # type: ignore[misc]
         n_pieces += not pieces.is_finished
         pieces = load_trial(log.graph, chosen, trial_seeds(3, 0), tmp_path, log)
     assert n_pieces == 3

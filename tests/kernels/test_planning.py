@@ -114,13 +114,15 @@ def test_no_state_outside_the_queue_has_a_residual_beyond_the_threshold(
     memory = explorer.memory
     memory.integers[NEXT_SURVEY] = 0
     settle(memory, explorer.plan)
-    survey(memory, explorer.plan)
-    settle(memory, explorer.plan)
+    for _ in range(20):  # the span by which residuals are judged falls as they do
+        survey(memory, explorer.plan)
+        settle(memory, explorer.plan)
     assert memory.integers[QUEUE_SIZE] == 0
     best = np.maximum.reduceat(memory.q, graph.pair_start[:-1])
     residual = np.abs(best - memory.value)
     span = np.ptp(memory.value) + ROUNDING * np.abs(memory.value).max()
-    assert residual.max() <= 1.01 * 0.5 * explorer.plan.tolerance * span
+    rounding = 2e-12 * np.abs(memory.value).max()  # below that nothing is settled
+    assert residual.max() <= 1.01 * 0.5 * explorer.plan.tolerance * span + rounding
 
 
 @pytest.mark.parametrize("kappa", [1.0, 30.0, 1000.0])

@@ -1,0 +1,159 @@
+"""What objects look like in a notebook: small tables and pictures, with the notebook's own style.
+
+`mdpdsl.representation` finds these functions by name. Where one returns None, the notebook shows
+another form, or `repr`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mdpdsl.compile.model import Model
+from mdpdsl.explore.live import LiveResult
+from mdpdsl.explore.plan import ExperimentPlan
+from mdpdsl.explore.summary import Summary
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.report.graph_picture import MOST_STATES
+from mdpdsl.report.graph_svg import inline_svg
+from mdpdsl.report.page.comparison import comparison_table
+from mdpdsl.report.page.markup import number, percent, table, text
+from mdpdsl.report.pair_figures import pair_figures, worst_pairs
+from mdpdsl.report.plane_map import value_text
+from mdpdsl.report.run import Run
+from mdpdsl.report.series import unique_labels
+
+LISTED_PAIRS = 5
+
+
+def model_html(model: Model) -> str:
+    """Say what a model is; its sizes where it was built already, for that may take a while."""
+    checked = model.checked
+    rows = [("state", "; ".join(v.describe() for v in checked.states.variables))]
+    rows.append(("action", "; ".join(v.describe() for v in checked.actions.variables)))
+    if model.parameters:
+        listed = ", ".join(f"{k} = {value_text(v)}" for k, v in model.parameters.items())
+        rows.append(("parameters", listed))
+    if model.is_built:
+        rows.append(("size", _size(model.graph)))
+    title = f" – {model.title}" if model.title else ""
+    return _shown(f"{model.name}{title}", rows)
+
+
+def graph_picture(graph: TransitionGraph) -> str | None:
+    """Draw a graph whose states can be looked at one by one."""
+    if graph.n_states > MOST_STATES or not graph.has_dynamics:
+        return None
+    return inline_svg(graph)
+
+
+def graph_html(graph: TransitionGraph) -> str | None:
+    """Say what a graph is that is too large for a picture; others are drawn."""
+    if graph.n_states <= MOST_STATES and graph.has_dynamics:
+        return None
+    rows = [
+        ("state", "; ".join(v.describe() for v in graph.states.variables)),
+        ("action", "; ".join(v.describe() for v in graph.actions.product.variables)),
+        ("size", _size(graph)),
+        ("hash", graph.hash),
+    ]
+    return _shown("Transition graph", rows)
+
+
+def run_html(run: Run) -> str:
+    """Say how a run went, and name the pairs that it knows least."""
+    figures = run.figures
+    rows = [
+        ("model", f"{run.model.name} ({run.graph.hash})"),
+        ("trials", f"{figures.n_trials}"),
+        ("transitions", f"{figures.transitions:,.0f}"),
+        ("pairs visited", percent(figures.coverage)),
+    ]
+    for name, title in (("worst", "L_Worst"), ("average", "L_Avg")):
+        value, error = getattr(figures, name), getattr(figures, f"{name}_se")
+        told = number(value) + ("" if error is None else f" ± {number(error, 3)}")
+        ratio = run.ratio(name)
+        if ratio is not None:
+            told += f", {number(ratio, 3)} times the optimum"
+        elif value is not None and run.reference.is_estimated:
+            told += " with ĉ"
+        rows.append((title, told))
+    losses = pair_figures(run)["loss"].values
+    graph = run.graph
+    worst = []
+    for pair in worst_pairs(run, LISTED_PAIRS):
+        state = graph.states.label(int(graph.pair_state[pair]))
+        action = graph.actions.labels[graph.pair_action[pair]]
+        loss = float(losses[pair])
+        told = "never visited" if loss == float("inf") else number(loss)
+        worst.append(f"{action} in {state}: {told}")
+    rows.append(("worst pairs", "; ".join(worst)))
+    return _shown(f"{run.label} in {run.path}", rows)
+
+
+def runs_html(runs: Sequence[Run]) -> str:
+    """Compare runs, a row each."""
+    return comparison_table(runs, unique_labels(list(runs)))
+
+
+def summary_html(summary: Summary) -> str:
+    """Say the figures of one explorer."""
+    rows = [
+        ("trials", f"{summary.n_trials}, {percent(summary.failure_rate)} failed"),
+        ("L_Worst", _with_error(summary.worst, summary.worst_se)),
+        ("L_Avg", _with_error(summary.average, summary.average_se)),
+        ("error", number(summary.squared_error)),
+        ("steps/s", f"{summary.steps_per_second:,.0f}"),
+    ]
+    return _shown(summary.label, rows)
+
+
+def live_html(result: LiveResult) -> str:
+    """Say what came of a live run."""
+    measures = result.measures
+    n_pairs = result.spaces.n_pairs
+    rows = [
+        ("steps", f"{result.steps:,}{'' if result.is_finished else ', stopped'}"),
+        ("transitions", f"{result.transitions:,} in {result.episodes:,} episodes"),
+        ("rejected", f"{result.rejected.total:,}"),
+        ("pairs visited", f"{n_pairs - measures.unvisited:,} of {n_pairs:,}"),
+        ("L_Worst", f"{number(measures.worst)} with ĉ"),
+        ("L_Avg", f"{number(measures.average)} with ĉ"),
+    ]
+    return _shown(f"Live run in {result.run}", rows)
+
+
+def plan_html(plan: ExperimentPlan) -> str:
+    """Say where the next experiments would add most."""
+    graph = plan.graph
+    rows = []
+    for pair in plan.order[:10].tolist():
+        action = graph.actions.labels[graph.pair_action[pair]]
+        rows.append(
+            [
+                text(f"{action} in {graph.states.label(int(graph.pair_state[pair]))}"),
+                f"{int(plan.visits[pair]):,}",
+                number(float(plan.added_visits[pair])),
+                number(float(plan.complexity[pair])),
+            ]
+        )
+    told = f"The next {plan.steps:,.0f} steps, kappa = {plan.kappa:g}"
+    head = ["where it adds most", "visits", "added", "c at most"]
+    return f"<p><b>{text(told)}</b></p>{table(head, rows)}"
+
+
+def _size(graph: TransitionGraph) -> str:
+    known = f"{graph.n_branches:,} branches" if graph.has_dynamics else "dynamics unknown"
+    return f"{graph.n_states:,} states, {graph.n_pairs:,} pairs, {known}"
+
+
+def _with_error(value: float | None, error: float | None) -> str:
+    return number(value) + ("" if error is None else f" ± {number(error, 3)}")
+
+
+def _shown(title: str, rows: Sequence[tuple[str, str]]) -> str:
+    side = 'style="text-align:left;vertical-align:top"'
+    body = "".join(
+        f"<tr><th {side}>{text(name)}</th><td {side}>{text(value)}</td></tr>"
+        for name, value in rows
+    )
+    return f"<p><b>{text(title)}</b></p><table><tbody>{body}</tbody></table>"

@@ -1,0 +1,1 @@
+"""The report as one HTML page: charts and maps as inline SVG, no library, no network."""

@@ -1,0 +1,109 @@
+"""Runs of one model side by side: a row each, ratios to the optimum, measures over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mdpdsl.report.page.dot_chart import RatioRow, dot_chart
+from mdpdsl.report.page.line_chart import legend, line_chart, swatch
+from mdpdsl.report.page.markup import number, percent, table, text
+from mdpdsl.report.run import Run
+from mdpdsl.report.series import KINDS, series_of
+
+
+def comparison_table(runs: Sequence[Run], labels: Sequence[str]) -> str:
+    """Return a row for each run, the best figures in bold, and the optimum below."""
+    has_optimum = any(run.optimum is not None for run in runs)
+    best = {name: _least(runs, name) for name in ("worst", "average")}
+    rows = []
+    for place, (run, label) in enumerate(zip(runs, labels, strict=True)):
+        figures = run.figures
+        cells = [f"{swatch(place)}{text(label)}"]
+        for name in ("worst", "average"):
+            value, error = getattr(figures, name), getattr(figures, f"{name}_se")
+            shown = number(value)
+            if value is not None and value == best[name] and len(runs) > 1:
+                shown = f"<b>{shown}</b>"
+            if error is not None:
+                shown += f' <span class="quiet">± {number(error, 2)}</span>'
+            cells.append(shown)
+            if has_optimum:
+                ratio = run.ratio(name)
+                cells.append("–" if ratio is None else f"{number(ratio, 3)}×")
+        speed = run.summary.get("steps_per_second")
+        cells += [
+            percent(figures.failure_rate),
+            percent(figures.coverage),
+            f"{figures.transitions:,.0f}",
+            "–" if not speed else f"{speed:,.0f}",
+        ]
+        rows.append(cells)
+    optimum = next((run.optimum for run in runs if run.optimum is not None), None)
+    if optimum is not None:
+        worst, average = number(optimum["worst"]), number(optimum["average"])
+        rows.append(["optimum", worst, "1×", average, "1×", "", "", "", ""])
+    ratio_head = ["ratio"] if has_optimum else []
+    head = ["run", "L_Worst", *ratio_head, "L_Avg", *ratio_head]
+    head += ["failed", "visited", "transitions", "steps/s"]
+    return table(head, rows, left=1)
+
+
+def ratio_chart(runs: Sequence[Run], labels: Sequence[str], name: str) -> str:
+    """Return the ratios to the optimum as a picture; nothing where no optimum is known."""
+    if all(run.optimum is None for run in runs):
+        return ""
+    rows = []
+    for run, label in zip(runs, labels, strict=True):
+        least, figures = run.optimum or {}, run.figures
+        rows.append(
+            RatioRow(
+                label,
+                run.ratio("worst"),
+                _share(figures.worst_se, least.get("worst")),
+                run.ratio("average"),
+                _share(figures.average_se, least.get("average")),
+            )
+        )
+    caption = (
+        "<b>Beside the best possible</b> <span>less is better; bars are standard errors</span>"
+    )
+    return (
+        f'<figure class="plot" id="{name}-ratios"><figcaption>{caption}</figcaption>'
+        f"{dot_chart(rows)}</figure>"
+    )
+
+
+def metric_charts(runs: Sequence[Run], labels: Sequence[str], name: str) -> str:
+    """Return the measures over time, a chart each; those without any line are left out."""
+    charts = []
+    for kind in KINDS:
+        found = [series_of(run, kind, label) for run, label in zip(runs, labels, strict=True)]
+        lines = [line for line in found if line is not None]
+        places = [place for place, line in enumerate(found) if line is not None]
+        if not lines:
+            continue
+        note = kind.note
+        if any(line.has_band for line in lines):
+            note += "; line: mean, band: least to largest of the trials"
+        symbols = {run.reference.symbol for run in runs}
+        if symbols == {"ĉ"}:
+            note = note.replace("n·c/T", "n·ĉ/T")
+        shown = legend([line.label for line in lines], places) if len(runs) > 1 else ""
+        charts.append(
+            f'<figure class="plot" id="{name}-{kind.name}"><figcaption><b>{text(kind.title)}</b> '
+            f"<span>{text(note)}</span></figcaption>{line_chart(kind, lines, places)}{shown}"
+            "</figure>"
+        )
+    return "".join(charts)
+
+
+def _least(runs: Sequence[Run], name: str) -> float | None:
+    """Return the best figure among runs that are measured alike; None where they are not."""
+    if len({run.reference.source for run in runs}) > 1:
+        return None
+    values = [getattr(run.figures, name) for run in runs]
+    return min((value for value in values if value is not None), default=None)
+
+
+def _share(value: float | None, whole: float | None) -> float | None:
+    return None if value is None or not whole else value / whole

@@ -1,0 +1,183 @@
+"""The parts of a page that are about one run: results, worst pairs, graph, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mdpdsl.graph.space import Value
+from mdpdsl.report.graph_picture import MOST_STATES
+from mdpdsl.report.graph_svg import inline_svg
+from mdpdsl.report.page.markup import definitions, number, percent, table, text
+from mdpdsl.report.pair_figures import pair_figures, worst_pairs
+from mdpdsl.report.plane_map import value_text
+from mdpdsl.report.repeat import repeating_command
+from mdpdsl.report.run import Run
+
+LISTED_PAIRS = 15
+
+_DOINGS = {
+    "explore": "explored a simulated system",
+    "replay": "explored a log",
+    "live": "explored a live system",
+    "estimate": "estimated from a log",
+}
+
+
+def result_cards(run: Run) -> str:
+    """Return the figures that a person looks for first."""
+    figures, symbol = run.figures, run.reference.symbol
+    cards = []
+    for name, title in (("worst", "L_Worst"), ("average", "L_Avg")):
+        value, error = getattr(figures, name), getattr(figures, f"{name}_se")
+        ratio, spread = run.ratio(name), "" if error is None else f" ± {number(error, 3)}"
+        if value is None:
+            main, below = "–", "a pair was never visited"
+        elif ratio is not None and run.optimum is not None:
+            main = f"{number(ratio, 3)}×"
+            below = f"the optimum: {number(value)}{spread} against {number(run.optimum[name])}"
+        else:
+            main, below = number(value), f"with {symbol}{spread}"
+        cards.append((title, main, below))
+    n_pairs = int(run.reference.measured.sum())
+    of_log = " in the log" if run.reference.source == "log" else ""
+    seen = f"of {n_pairs:,} state–action pairs{of_log}"
+    cards.append(("Pairs visited", percent(figures.coverage), seen))
+    trials = f"mean of {figures.n_trials} trials" if figures.n_trials > 1 else "counted"
+    cards.append(("Transitions", f"{figures.transitions:,.0f}", trials))
+    speed = run.summary.get("steps_per_second") or run.summary.get("rows_per_second")
+    if speed:
+        unit = "rows" if run.kind == "estimate" else "steps"
+        cards.append(("Speed", f"{speed:,.0f}", f"{unit} per second"))
+    if figures.n_trials > 1:
+        failed = round(figures.failure_rate * figures.n_trials)
+        below = f"of {figures.n_trials} left a pair unvisited"
+        cards.insert(2, ("Failed trials", f"{failed}", below))
+    return (
+        '<div class="cards">'
+        + "".join(
+            f'<div class="card"><div class="title">{text(title)}</div>'
+            f'<div class="figure">{main}</div><div class="below">{text(below)}</div></div>'
+            for title, main, below in cards
+        )
+        + "</div>"
+    )
+
+
+def notes(run: Run) -> list[str]:
+    """Return what a reader has to know of a run."""
+    found = []
+    if run.reference.source == "truth" and run.optimum is None and run.summary:
+        reason = run.summary.get("optimum_reason") or "it was not worked out"
+        found.append(f"No optimum to compare with: {reason}.")
+    if run.reference.source == "estimate":
+        found.append("The truth is not known: L, c and errors are those of the estimate (ĉ).")
+    if run.reference.source == "log":
+        found.append("The truth is not known: c and errors are against the whole log.")
+    n_failed = round(run.figures.failure_rate * run.figures.n_trials)
+    if 0 < n_failed < run.figures.n_trials:
+        told = f"In {n_failed} of {run.figures.n_trials} trials a pair was never visited"
+        drawn = " and is not drawn over time" if run.figures.failure_rate > 0.5 else ""
+        found.append(f"{told}: L is the mean of the others{drawn}.")
+    steps, done = run.configuration.settings.get("steps"), run.trials[0].final.step
+    if run.kind == "live" and steps is not None and done < steps:
+        found.append(f"The run was stopped after {done:,} of {steps:,} steps.")
+    rejected = run.summary.get("rejected") or {}
+    if rejected:
+        listed = "; ".join(f"{reason}: {count:,}" for reason, count in rejected.items())
+        found.append(f"Rows that were not counted – {listed}.")
+    return found
+
+
+def pairs_section(run: Run) -> str:
+    """Return the pairs of the largest loss as a table."""
+    graph, figures, symbol = run.graph, pair_figures(run), run.reference.symbol
+    names = [variable.name for variable in graph.states.variables]
+    columns = {"visits": "T", "complexity": symbol, "loss": f"n{symbol}/T", "error": "error"}
+    rows = []
+    for pair in worst_pairs(run, LISTED_PAIRS):
+        state = graph.states.native(int(graph.pair_state[pair]))
+        action = graph.actions.labels[graph.pair_action[pair]]
+        cells = [f"<b>{text(action)}</b>", *(text(_shown(state[name])) for name in names)]
+        for each in columns:
+            value = float(figures[each].values[pair])
+            is_unseen = each == "error" and value == float("inf")
+            cells.append("unknown" if is_unseen else number(value, 4))
+        rows.append(cells)
+    if not rows:
+        return '<p class="quiet">None: no pair needs an estimate.</p>'
+    head = ["action", *map(text, names), *columns.values()]
+    return table(head, rows, left=1)
+
+
+def _shown(value: Value) -> str:
+    return value_text(value)
+
+
+def graph_section(run: Run) -> str:
+    """Return a picture of the model, if its states can be looked at one by one."""
+    graph = run.graph
+    if graph.n_states > MOST_STATES:
+        return ""
+    shown = graph
+    told = "The model that was explored."
+    if not graph.has_dynamics or run.reference.source != "truth":
+        if bool((run.counts.visits == 0).any()):
+            return ""  # pairs never seen would lead everywhere
+        shown, told = run.estimate, "The model as estimated."
+    return f'<figure class="graph"><figcaption>{told}</figcaption>{inline_svg(shown)}</figure>'
+
+
+def settings_section(run: Run) -> str:
+    """Return what was run, and how to run it again."""
+    configuration, graph = run.configuration, run.graph
+    rows = [
+        ("model", f"{text(configuration.model)}{_title(run)}"),
+        ("hash", f"<code>{text(configuration.hash)}</code>"),
+        ("size", f"{graph.n_states:,} states, {graph.n_pairs:,} pairs"),
+        ("what", text(f"{_DOINGS[run.kind]}{_system(run)}")),
+    ]
+    if configuration.parameters:
+        rows.append(("parameters", text(_listed(configuration.parameters))))
+    settings = {k: v for k, v in configuration.settings.items() if k != "files"}
+    rows.append(("settings", text(_listed(settings))))
+    if run.kind == "estimate":
+        files = configuration.settings["files"]
+        rows.append(("log", text(", ".join(str(file["path"]) for file in files))))
+    else:
+        rows.append(("trials", f"{configuration.trials:,}"))
+        rows.append(("seed", f"{configuration.seed}"))
+    if configuration.warm_start is not None:
+        rows.append(
+            ("warm start", text(f"{configuration.warm_start['transitions']:,} transitions"))
+        )
+    rows.append(("versions", text(_listed(configuration.versions))))
+    rows.append(("folder", f"<code>{text(run.path)}</code>"))
+    command = repeating_command(run)
+    again = (
+        f"<pre><code>{text(command)}</code></pre>"
+        if command is not None
+        else '<p class="quiet">A program called this system; run the program again.</p>'
+    )
+    return definitions(rows) + f'<p class="quiet">To do it again:</p>{again}'
+
+
+def _title(run: Run) -> str:
+    return "" if run.model.title is None else f" – {text(run.model.title)}"
+
+
+def _system(run: Run) -> str:
+    if run.kind == "live":
+        system = run.configuration.system or {}
+        return f": {system.get('env') or system.get('name')}"
+    if run.configuration.settings.get("simulate") == "continuous":
+        return ": the continuous one, seen through its bins"
+    return ""
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name} = {f'{value:g}' if isinstance(value, float) else value}"
+        for name, value in values.items()
+        if value is not None
+    )

@@ -1,0 +1,110 @@
+"""Figures of every pair of a run, means over its trials: visits, c, c/d_hat, error, radius.
+
+d_hat = T/n is the share of visits that a pair had, so c/d_hat = n c/T is the L(s,a) whose maximum
+and mean are L_Worst and L_Avg (paper, section on evaluation metrics).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.report.run import Run
+
+
+@dataclass(frozen=True, eq=False)
+class PairFigure:
+    """One figure of all pairs; NaN where it is not defined, infinite where nothing was learnt."""
+
+    name: str
+    title: str
+    note: str
+    values: FloatArray  # [n_pairs]
+    is_summed: bool = False  # how pairs are joined: by their sum, else by the largest
+    is_log: bool = True  # whether colours follow the logarithm
+
+
+def pair_figures(run: Run) -> dict[str, PairFigure]:
+    """Return the figures of a run by name."""
+    reference, symbol = run.reference, run.reference.symbol
+    is_outside = ~reference.measured
+    visits = np.mean([trial.counts.visits for trial in run.trials], axis=0)
+    c = np.where(is_outside, np.nan, reference.complexity)
+    losses = np.mean([_losses(c, trial.counts.visits) for trial in run.trials], axis=0)
+    errors = np.mean([reference.errors(trial.counts) for trial in run.trials], axis=0)
+    errors = np.where(np.isnan(errors), np.inf, errors)
+    errors = np.where(is_outside, np.nan, errors)
+    found = [
+        PairFigure("visits", "Visits T", _mean_note(run, "transitions counted"), visits, True),
+        PairFigure(
+            "complexity",
+            f"Complexity {symbol}",
+            f"{symbol} = 1 − ΣP², {_SOURCES[reference.source]}",
+            np.where(_are_unknown(run), np.inf, c) if reference.is_estimated else c,
+            is_log=False,
+        ),
+        PairFigure(
+            "loss",
+            f"Loss {symbol}/d̂",
+            _mean_note(run, f"n{symbol}/T, whose largest is L_Worst and whose mean is L_Avg"),
+            losses,
+        ),
+        PairFigure("error", "Estimation error", _mean_note(run, _ERRORS[reference.source]), errors),
+    ]
+    radius = _radii(run)
+    if radius is not None:
+        note = f"l₁ radius of the confidence set, δ = {run.configuration.settings['delta']:g}"
+        found.append(PairFigure("radius", "Radius", note, radius, is_log=False))
+    return {figure.name: figure for figure in found}
+
+
+def worst_pairs(run: Run, number: int) -> list[int]:
+    """Return the pairs with the largest loss, those never visited first, the harder first.
+
+    Pairs that need no estimate (c = 0) and were visited are none of them.
+    """
+    figures = pair_figures(run)
+    losses, c = figures["loss"].values, run.reference.complexity
+    measured = np.flatnonzero(run.reference.measured & (losses > 0))
+    order = np.lexsort((measured, -c[measured], -losses[measured]))
+    return [int(pair) for pair in measured[order][:number]]
+
+
+_SOURCES = {
+    "truth": "of the model that was explored",
+    "log": "of the whole log",
+    "estimate": "of the estimate, since the truth is not known",
+}
+_ERRORS = {
+    "truth": "‖P − P̂‖² against the model that was explored",
+    "log": "‖P̂(log) − P̂‖² against the whole log",
+    "estimate": "expected ‖P − P̂‖² = ĉ/T, since the truth is not known",
+}
+
+
+def _losses(c: FloatArray, visits: IntArray) -> FloatArray:
+    """Return n c/T of every pair, infinite where it was never visited."""
+    n = float(visits[~np.isnan(c)].sum())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        losses = c * n / visits
+    return np.where(visits == 0, np.where(np.isnan(c), np.nan, np.inf), losses)
+
+
+def _are_unknown(run: Run) -> BoolArray:
+    return np.asarray(np.all([trial.counts.visits == 0 for trial in run.trials], axis=0))
+
+
+def _mean_note(run: Run, text: str) -> str:
+    n = len(run.trials)
+    return text if n == 1 else f"{text}; mean of {n} trials"
+
+
+def _radii(run: Run) -> FloatArray | None:
+    path = run.trials[0].folder / "radii.npz"
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as saved:
+        radius = np.asarray(saved["radius"], np.float64)
+    return radius if len(radius) == run.graph.n_pairs else None

@@ -1,0 +1,108 @@
+"""What a run is measured against: the model that was simulated, the whole log, or its own counts.
+
+With c(s,a) = 1 - sum P^2 of the truth where it is known, of the log where one was replayed, and of
+the estimate itself where there is nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from mdpdsl.estimate.complexity import squared_l2_complexity
+from mdpdsl.estimate.counts import Counts, estimated_complexity
+from mdpdsl.estimate.ordering import load_transitions
+from mdpdsl.estimate.sequences import TransitionTable
+from mdpdsl.explore.metrics import squared_errors
+from mdpdsl.graph.space import BoolArray, FloatArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.results import RunConfiguration
+
+#: Transitions of a log counted at a time.
+BATCH = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Complexities, and the transitions that estimates are compared with, if there are any."""
+
+    source: str  # `truth`, `log` or `estimate`
+    complexity: FloatArray  # [n_pairs]
+    measured: BoolArray  # [n_pairs]  pairs that count: all, or those that a log has
+    target: Counts | None = None  # transitions of the log
+    truth: TransitionGraph | None = None
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether nothing is known but what was counted."""
+        return self.source == "estimate"
+
+    @property
+    def symbol(self) -> str:
+        """The complexity as formulas write it."""
+        return "ĉ" if self.is_estimated else "c"
+
+    def with_complexity(self, complexity: FloatArray) -> Reference:
+        """Return the reference with the complexities that counts estimate."""
+        return replace(self, complexity=complexity)
+
+    def errors(self, counts: Counts) -> FloatArray:
+        """Return how far the estimate of every pair is off, NaN where it was never visited.
+
+        ||P - P_hat||^2 where there is a reference P; else what is expected of it, c_hat/T.
+        """
+        visits = counts.visits
+        if self.truth is not None:
+            found = squared_errors(self.truth, counts)
+        elif self.target is not None:
+            found = _distances(self.target, counts)
+        else:
+            found = self.complexity / np.maximum(visits, 1)
+        return np.where(visits > 0, np.maximum(found, 0.0), np.nan)
+
+
+def reference_of(
+    folder: Path, configuration: RunConfiguration, graph: TransitionGraph
+) -> Reference:
+    """Return what a run is measured against; complexities of an estimate are still to come."""
+    everything = np.ones(graph.n_pairs, np.bool_)
+    if "log" in configuration.options:
+        counts = _log_counts(folder / "log.npz", graph)
+        complexity = estimated_complexity(counts)
+        return Reference("log", complexity, counts.visits > 0, target=counts)
+    if configuration.command == "estimate" or configuration.system is not None:
+        return Reference("estimate", np.ones(graph.n_pairs), everything)
+    return Reference("truth", squared_l2_complexity(graph), everything, truth=graph)
+
+
+def _log_counts(path: Path, graph: TransitionGraph) -> Counts:
+    """Count the transitions of a log that a run keeps."""
+    logged = load_transitions(path)
+    table = TransitionTable(graph.n_pairs, graph.n_states)
+    for low in range(0, len(logged.successor), BATCH):
+        part = logged.successor[low : low + BATCH]
+        places = np.arange(low, low + len(part))
+        pair = np.searchsorted(logged.queue_start, places, side="right") - 1
+        table.add(pair * np.int64(graph.n_states) + part)
+    return table.counts()
+
+
+def _distances(target: Counts, counts: Counts) -> FloatArray:
+    """Return ||P - P_hat||_2^2 between the estimates of two counts, [n_pairs]."""
+    n_pairs = len(counts.successor_start) - 1
+    S = 1 + max((int(c.successor.max()) for c in (target, counts) if len(c.successor)), default=0)
+    keys, probabilities, squares = [], [], []
+    for each in (target, counts):
+        pair = np.repeat(np.arange(n_pairs), np.diff(each.successor_start))
+        P = each.count / each.visits[pair]
+        keys.append(pair * np.int64(S) + each.successor)
+        probabilities.append(P)
+        squares.append(np.bincount(pair, P * P, minlength=n_pairs))
+    if len(keys[0]) == 0:
+        return np.asarray(squares[1], np.float64)
+    place = np.minimum(np.searchsorted(keys[0], keys[1]), len(keys[0]) - 1)
+    matching = np.where(keys[0][place] == keys[1], probabilities[0][place], 0.0)
+    mixed = np.bincount(keys[1] // S, matching * probabilities[1], minlength=n_pairs)
+    return np.asarray(squares[0] - 2 * mixed + squares[1])

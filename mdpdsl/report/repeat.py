@@ -1,0 +1,121 @@
+"""The command line that repeats a run, from what its directory keeps."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import asdict
+from typing import Any
+
+from mdpdsl.compile.model import Model, read_source, shipped_models
+from mdpdsl.estimate.stored import EXPLORED
+from mdpdsl.explore.settings import settings_from
+from mdpdsl.report.run import Run
+
+#: Settings whose option has another name, or another form.
+_OPTIONS = {"most_backups": "--backups"}
+_SWITCHES = {
+    "discounts_last": ("--discount-last", "--no-discount-last"),
+    "strict": ("--strict", "--no-strict"),
+}
+#: Settings that are said in other ways, or that no option changes.
+_WITHOUT_OPTION = ("steps", "tolerance")
+
+
+def repeating_command(run: Run) -> str | None:
+    """Return the command that does a run again; None where a program called the live system."""
+    kind, configuration = run.kind, run.configuration
+    if kind == "estimate":
+        words = ["mdpdsl", "estimate", _model(run), *_files(configuration.settings["files"])]
+        words += _estimate_options(configuration.settings)
+    else:
+        system = configuration.system or {}
+        if kind == "live" and system.get("kind") != "gymnasium":
+            return None
+        words = ["mdpdsl", "explore", _model(run), *_changed_settings(run)]
+        words += ["--steps", str(configuration.settings["steps"])]
+        words += ["--seed", str(configuration.seed)]
+        if kind == "live":
+            words += ["--env", str(system["env"])]
+            for name, value in (system.get("arguments") or {}).items():
+                words += ["--env-arg", f"{name}={json.dumps(value)}"]
+        else:
+            words += ["--trials", str(configuration.trials)]
+        if kind == "replay":
+            words += _log_options(configuration.options["log"])
+        for source in (configuration.warm_start or {}).get("sources", ()):
+            words += ["--warm-start", str(source["path"] if isinstance(source, dict) else source)]
+    words += _model_options(run)
+    return shlex.join(words)
+
+
+def _model(run: Run) -> str:
+    """Return a name or path that stands for the model: shipped, or as the run keeps it."""
+    if (run.path / EXPLORED).exists():
+        return str(run.path / EXPLORED)
+    name = run.configuration.model
+    if name in shipped_models() and read_source(name).text == run.model.source.text:
+        return name
+    return str(run.path / "model.mdp")
+
+
+def _model_options(run: Run) -> list[str]:
+    words = []
+    if not (run.path / EXPLORED).exists():
+        usual = Model(run.model.source).parameters
+        for name, value in run.configuration.parameters.items():
+            if usual.get(name) != value:
+                words += ["--set", f"{name}={_setting(value)}"]
+    options = run.configuration.options
+    if options.get("all_states") and run.kind == "explore":
+        words.append("--all-states")
+    if options.get("max_states") is not None:
+        words += ["--max-states", str(options["max_states"])]
+    return words
+
+
+def _setting(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _changed_settings(run: Run) -> list[str]:
+    """Return the options of settings that the model's `explore` block does not give already."""
+    usual = asdict(settings_from(run.model.checked.explore))
+    words = ["--algorithm", str(run.configuration.settings["algorithm"])]
+    for name, value in run.configuration.settings.items():
+        if name == "algorithm" or name in _WITHOUT_OPTION or usual.get(name) == value:
+            continue
+        if name == "simulate" and run.kind != "explore":
+            continue
+        if name in _SWITCHES:
+            words.append(_SWITCHES[name][0 if value else 1])
+            continue
+        absent = {"horizon": "inf", "eta": "auto"}.get(name)
+        if value is None and absent is None:
+            continue
+        option = _OPTIONS.get(name, "--" + name.replace("_", "-"))
+        words += [option, absent if value is None and absent else f"{value}"]
+    return words
+
+
+def _files(files: list[dict[str, Any]]) -> list[str]:
+    return [str(file["path"]) for file in files]
+
+
+def _estimate_options(settings: Any) -> list[str]:
+    words = ["--delta", f"{settings['delta']:g}", "--radius", str(settings["radius"])]
+    if settings["prior"]:
+        words += ["--prior", f"{settings['prior']:g}"]
+    if settings["time_step"] is not None:
+        words += ["--time-step", f"{settings['time_step']:g}"]
+    return words + (["--separate-files"] if settings["separate_files"] else [])
+
+
+def _log_options(log: dict[str, Any]) -> list[str]:
+    words = [word for path in _files(log["files"]) for word in ("--log", path)]
+    if log["time_step"] is not None:
+        words += ["--time-step", f"{log['time_step']:g}"]
+    words += ["--separate-files"] if log["separate_files"] else []
+    return [*words, "--offer", str(log["offer"])]

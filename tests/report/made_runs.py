@@ -1,0 +1,75 @@
+"""Runs of every kind, made once by the commands and the API that people use."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+import mdpdsl
+from tests.cli.run import quick
+
+#: Two variables, one of them real; small, and quick to explore to the end.
+PLANE = """\
+mdp plane "A walk <on> a plane & back"
+param p = 0.5
+state x in [0, 3] clip bins 3
+state up in bool
+action step, flip
+noise w ~ normal(0, 0.6)
+init x = 1, up = false
+on step -> p: x' = x + 1 + w | 1 - p: x' = x - 1 + w
+on flip -> up' = not up
+explore { kappa = 2  steps = 2_000 }
+"""
+
+
+class Heater:
+    """A live system that a program calls."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+        self._celsius = 20.0
+
+    def reset(self) -> dict[str, float]:
+        self._celsius = 20.0
+        return {"celsius": self._celsius}
+
+    def step(self, action: Mapping[str, object]) -> tuple[dict[str, float], bool]:
+        power = 6 if action["action"] == "heat" else 0
+        self._celsius += power - 0.1 * (self._celsius - 20) + self._random.gauss(0, 1)
+        return {"celsius": self._celsius}, self._celsius > 85
+
+
+HEATER = "mdp heater  state celsius in [15, 90] bins 5  action heat, wait"
+
+
+def made_runs(folder: Path) -> dict[str, Path]:
+    """Make a run of every kind below a folder; return their places by kind."""
+    model = folder / "plane.mdp"
+    model.write_text(PLANE, "utf-8")
+    log = folder / "log.csv"
+    places = {
+        name: folder / name
+        for name in ("explore", "single", "estimate", "replay", "live", "compare", "compare-log")
+    }
+    commands: list[tuple[str | Path, ...]] = [
+        ("explore", model, "--trials", "3", "--jobs", "1", "--out", places["explore"]),
+        ("explore", "riverswim", "--steps", "2000", "--set", "n=5", "--out", places["single"]),
+        ("simulate", model, "--steps", "3000", "--out", log),
+        ("estimate", model, log, "--out", places["estimate"]),
+        ("explore", model, "--log", log, "--trials", "2", "--jobs", "1", "--out", places["replay"]),
+        (
+            *("compare", model, "--algorithm", "kappa-dp", "--algorithm", "random"),
+            *("--steps", "1000", "--trials", "2", "--jobs", "1", "--save", places["compare"]),
+        ),
+        (
+            *("compare", model, "--algorithm", "maxent", "--algorithm", "random", "--log", log),
+            *("--trials", "2", "--jobs", "1", "--save", places["compare-log"]),
+        ),
+    ]
+    for command in commands:
+        done = quick(*command, "--quiet")
+        assert done.status == 0, (command, done.stderr)
+    mdpdsl.explore_live(mdpdsl.loads(HEATER), Heater(), places["live"], kappa=2, steps=500)
+    return places

@@ -1,0 +1,86 @@
+"""What notebooks show."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import mdpdsl
+from mdpdsl.explore.executor import run_trials
+from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.explore.summary import summarize
+from mdpdsl.report.page.markup import number
+from tests.report.made_runs import HEATER, Heater
+from tests.report.pages import parsed
+
+
+def shown(thing: object) -> str:
+    found = thing._repr_html_()  # type: ignore[attr-defined]
+    assert isinstance(found, str)
+    return parsed(found).text()
+
+
+def test_a_model_is_shown_without_being_built() -> None:
+    model = mdpdsl.load("riverswim", n=7)
+    told = shown(model)
+    assert "A chain against the current" in told
+    assert "n = 7" in told
+    assert "pos in 0..6" in told
+    assert not model.is_built
+    _ = model.graph
+    assert "7 states, 14 pairs" in shown(model)
+
+
+def test_a_small_graph_is_a_picture_and_a_large_one_a_table() -> None:
+    small, large = (mdpdsl.load("riverswim", n=n).graph for n in (6, 500))
+    assert small._repr_html_() is None
+    picture = small._repr_svg_()
+    assert picture is not None
+    assert parsed(picture).every("svg")
+    assert large._repr_svg_() is None
+    assert "500 states, 1,000 pairs" in shown(large)
+
+
+def test_a_graph_without_dynamics_is_a_table() -> None:
+    graph = mdpdsl.loads(HEATER).graph
+    assert graph._repr_svg_() is None
+    assert "dynamics unknown" in shown(graph)
+
+
+def test_a_run_tells_its_figures(made: dict[str, Path]) -> None:
+    summary = json.loads((made["explore"] / "summary.json").read_text("utf-8"))
+    told = shown(mdpdsl.open_run(made["explore"]))
+    assert number(summary["worst"]) in told
+    assert f"{number(summary['ratio']['average'], 3)} times the optimum" in told
+    assert "with ĉ" in shown(mdpdsl.open_run(made["estimate"]))
+
+
+def test_runs_are_a_table_with_a_row_each(made: dict[str, Path]) -> None:
+    told = shown(mdpdsl.open_runs(made["compare"]))
+    assert "kappa-dp, κ = 2" in told
+    assert "random" in told
+
+
+def test_a_summary_a_live_run_and_a_plan_are_shown(made: dict[str, Path], tmp_path: Path) -> None:
+    settings = ExploreSettings(steps=200)
+    graph = mdpdsl.load("riverswim").graph
+    results = run_trials(graph, settings, seed=0, trials=2, jobs=1)
+    summary = summarize(settings, results)
+    assert number(summary.worst) in shown(summary)
+    live = mdpdsl.explore_live(mdpdsl.loads(HEATER), Heater(), tmp_path / "live", steps=50)
+    assert "50" in shown(live)
+    plan = mdpdsl.plan(made["estimate"])
+    assert "where it adds most" in shown(plan)
+
+
+def test_nothing_of_the_report_is_loaded_before_a_notebook_asks() -> None:
+    code = (
+        "import sys, mdpdsl\n"
+        "graph = mdpdsl.load('riverswim').graph\n"
+        "assert not any(name.startswith('mdpdsl.report') for name in sys.modules)\n"
+        "assert graph._repr_svg_()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

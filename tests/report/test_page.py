@@ -1,0 +1,193 @@
+"""The page: whole, self-contained, small, and with the right numbers in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdpdsl
+from mdpdsl.estimate.counts import counts_from
+from mdpdsl.explore.metrics import measure
+from mdpdsl.report.page.document import MOST_BYTES, report_page
+from mdpdsl.report.page.markup import number
+from mdpdsl.report.plane_map import AxesError
+from mdpdsl.report.reference import Reference
+from mdpdsl.report.run import Run, RunTrial
+from mdpdsl.results import RunConfiguration, RunDirectory
+from tests.report.pages import addresses, parsed
+
+EVERY = ("explore", "single", "estimate", "replay", "live", "compare", "compare-log")
+MAPS = ("visits", "complexity", "loss", "error")
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_page_is_whole_and_loads_nothing(made: dict[str, Path], name: str) -> None:
+    page = report_page(mdpdsl.open_runs(made[name]))
+    parsed(page)
+    assert addresses(page) == []
+    assert len(page.encode()) < MOST_BYTES
+    # Names of what SVG is are the only addresses, and nothing is fetched from there.
+    assert set(re.findall(r"https?://[^\s\"'<>]+", page)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_no_two_elements_have_one_name(made: dict[str, Path], name: str) -> None:
+    page = report_page([*mdpdsl.open_runs(made[name]), *mdpdsl.open_runs(made["single"])])
+    names = re.findall(r'\bid="([^"]+)"', page)
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("name", ["explore", "single", "estimate", "replay", "live"])
+def test_every_map_has_a_slice_for_each_button(made: dict[str, Path], name: str) -> None:
+    run = mdpdsl.open_run(made[name])
+    tree = parsed(report_page([run]))
+    maps = tree.every("figure", **{"class": "map"})
+    names = [each.attributes["id"].rpartition("-")[2] for each in maps]
+    assert names[:4] == list(MAPS)
+    buttons = tree.every("input", type="radio")
+    n_slices = max(1, len(buttons))
+    assert n_slices == (1 if len(run.graph.states.variables) == 1 else 3)
+    for each in maps:
+        assert len(each.every("image")) == n_slices
+
+
+def test_the_cells_tell_the_visits(made: dict[str, Path]) -> None:
+    run = mdpdsl.open_run(made["single"])
+    (visits, *_) = parsed(report_page([run])).every("figure", **{"class": "map"})
+    (image,) = visits.every("image")
+    cells = json.loads(image.attributes["data-cells"])
+    for state in range(run.graph.n_states):
+        for pair in range(run.graph.pair_start[state], run.graph.pair_start[state + 1]):
+            told = cells["v"][run.graph.pair_action[pair]][state]
+            assert told == number(float(run.counts.visits[pair]))
+
+
+def test_the_page_tells_the_ratios_of_the_summary(made: dict[str, Path]) -> None:
+    summary = json.loads((made["explore"] / "summary.json").read_text("utf-8"))
+    tree = parsed(report_page([mdpdsl.open_run(made["explore"])]))
+    cards = {
+        card.every("div", **{"class": "title"})[0].text(): card
+        for card in tree.every("div", **{"class": "card"})
+    }
+    for name, title in (("worst", "L_Worst"), ("average", "L_Avg")):
+        told = cards[title].text()
+        assert f"{number(summary['ratio'][name], 3)}×" in told
+        assert number(summary[name]) in told
+        assert number(summary["optimum"][name]) in told
+
+
+def test_the_lines_end_at_the_means_of_the_summary(made: dict[str, Path]) -> None:
+    summary = json.loads((made["explore"] / "summary.json").read_text("utf-8"))
+    tree = parsed(report_page([mdpdsl.open_run(made["explore"])]))
+    (chart,) = (f for f in tree.every("figure") if f.attributes.get("id") == "m0-worst")
+    last = chart.every("circle")[-1].attributes["data-tip"]
+    assert last.endswith(f"2,000 steps: {number(summary['worst'])}")
+    assert f"optimum {number(summary['optimum']['worst'])}" in chart.text()
+    assert len(chart.every("polygon", **{"class": "band"})) == 1
+
+
+def test_the_worst_pairs_are_named_by_values(made: dict[str, Path]) -> None:
+    run = mdpdsl.open_run(made["single"])
+    table = parsed(report_page([run])).every("table")[-1]
+    head = [cell.text() for cell in table.every("th")]
+    assert head == ["action", "pos", "T", "c", "nc/T", "error"]
+    first = [cell.text() for cell in table.every("td")[: len(head)]]
+    c, T = run.reference.complexity, run.counts.visits
+    pair = int(np.argmax(c / T))
+    assert first[0] == run.graph.actions.labels[run.graph.pair_action[pair]]
+    assert first[1] == str(run.graph.states.native(int(run.graph.pair_state[pair]))["pos"])
+    assert first[2] == number(float(T[pair]))
+
+
+def test_a_comparison_has_a_row_for_each_run_and_the_optimum(made: dict[str, Path]) -> None:
+    runs = mdpdsl.open_runs(made["compare"])
+    tree = parsed(report_page(runs))
+    rows = tree.every("table")[0].every("tbody")[0].every("tr")
+    assert [row.every("td")[0].text() for row in rows] == ["kappa-dp, κ = 2", "random", "optimum"]
+    assert len(tree.every("details")) == 2
+    (ratios,) = (f for f in tree.every("figure") if f.attributes.get("id") == "m0-ratios")
+    n_known = sum(run.ratio(name) is not None for run in runs for name in ("worst", "average"))
+    assert (
+        len(
+            [e for e in ratios.every("circle") + ratios.every("path") if "data-tip" in e.attributes]
+        )
+        == n_known
+    )
+
+
+def test_what_a_run_lacks_is_said(made: dict[str, Path]) -> None:
+    for name in ("estimate", "live"):
+        assert "The truth is not known" in report_page([mdpdsl.open_run(made[name])])
+    assert "against the whole log" in report_page([mdpdsl.open_run(made["replay"])])
+    estimate = report_page([mdpdsl.open_run(made["estimate"])])
+    assert "Over time" not in estimate
+    assert "l₁ radius" in estimate
+
+
+def test_texts_of_a_model_are_escaped(made: dict[str, Path]) -> None:
+    page = report_page([mdpdsl.open_run(made["explore"])])
+    assert "A walk &lt;on&gt; a plane &amp; back" in page
+    assert "<on>" not in page
+
+
+def test_the_same_runs_give_the_same_page(made: dict[str, Path]) -> None:
+    assert report_page(mdpdsl.open_runs(made["compare"])) == report_page(
+        mdpdsl.open_runs(made["compare"])
+    )
+
+
+def test_wrong_axes_are_an_error_of_the_whole_page(made: dict[str, Path]) -> None:
+    with pytest.raises(AxesError, match="no variable `omega`"):
+        report_page([mdpdsl.open_run(made["explore"])], "x,omega")
+
+
+def test_runs_of_two_models_are_told_one_after_the_other(made: dict[str, Path]) -> None:
+    tree = parsed(report_page(mdpdsl.open_runs(made["single"], made["explore"])))
+    assert [h.text() for h in tree.every("h1")] == ["riverswim", "plane"]
+
+
+@pytest.mark.parametrize("n_cells", [40, 400])
+def test_a_page_of_many_large_maps_stays_small(n_cells: int) -> None:
+    text = (
+        f"mdp large state x in [0, 1] bins {n_cells} state y in [0, 1] bins {n_cells} "
+        "action a, b, c"
+    )
+    model = mdpdsl.loads(text)
+    runs = [_unknown_run(model, seed) for seed in range(4 if n_cells == 40 else 2)]
+    page = report_page(runs)
+    assert len(page.encode()) < MOST_BYTES
+    tree = parsed(page)
+    assert len(tree.every("figure", **{"class": "map"})) == 4 * len(runs)
+
+
+def _unknown_run(model: mdpdsl.Model, seed: int) -> Run:
+    """Return a run of counts alone, each pair with a few transitions at random."""
+    graph, generator = model.graph, np.random.default_rng(seed)
+    n = graph.n_pairs
+    counts = counts_from(
+        np.arange(n), generator.integers(0, graph.n_states, n), generator.integers(1, 999, n), n
+    )
+    c = generator.random(n)
+    configuration = RunConfiguration(
+        model="large",
+        hash=graph.hash,
+        parameters={},
+        options={},
+        settings={"delta": 0.1, "files": [], "radius": "paper", "prior": 0.0}
+        | {"time_step": None, "separate_files": False},
+        seed=0,
+        trials=0,
+        versions={},
+        command="estimate",
+    )
+    reference = Reference("estimate", c, np.ones(n, np.bool_))
+    place = Path("nowhere")
+    trial = RunTrial(0, place, counts, {}, measure(1, counts.visits, c, 1.0))
+    return Run(RunDirectory(place), configuration, {}, model, [trial], reference)

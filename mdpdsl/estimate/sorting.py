@@ -27,9 +27,9 @@ from mdpdsl.estimate.records import ARRAYS, Records, records_from
 from mdpdsl.kernels.ordering import real_keys, refine_order, whole_keys
 
 #: Rows of a run; sorting takes some 130 bytes for each.
-RUN_ROWS = 400_000
+RUN_ROWS = 250_000
 #: One row of a run in so many is in the sample.
-SAMPLE_STEP = 256
+SAMPLE_STEP = 1_024
 #: Threads that sort; each has a run in memory.
 MOST_THREADS = 4
 

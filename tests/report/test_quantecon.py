@@ -10,13 +10,14 @@ import pytest
 import mdpdsl
 from mdpdsl.report.exports.quantecon import write_quantecon
 
-quantecon = pytest.importorskip("quantecon")
-
 DISCOUNT = 0.95
 
 
 @pytest.mark.parametrize("name", ["riverswim", "frozen_lake", "inventory", "machine_replacement"])
 def test_values_agree(name: str) -> None:
+    # Imported here and not while tests are collected: two processes that import it for the first
+    # time at once leave a cache of gufuncs behind that crashes all later ones (numba #10128).
+    quantecon = pytest.importorskip("quantecon")
     model = mdpdsl.load(name)
     arrays = mdpdsl.quantecon_arrays(model)
     problem = quantecon.markov.DiscreteDP(

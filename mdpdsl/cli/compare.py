@@ -56,7 +56,7 @@ PAPER_ROWS: tuple[dict[str, Any], ...] = (
     "--kappa",
     type=float,
     multiple=True,
-    help="For kappa-dp and kappa-lp; may be repeated.",
+    help="For kappa-dp, kappa-lp and tracking; may be repeated.",
 )
 @click.option("horizons", "--horizon", multiple=True, help="For kappa-dp; may be repeated.")
 @click.option(
@@ -238,7 +238,7 @@ def chosen_rows(
         return [dict(row) for row in PAPER_ROWS]
     rows: list[dict[str, Any]] = []
     for algorithm in algorithms or ("kappa-dp",):
-        if algorithm == "kappa-lp":
+        if algorithm in ("kappa-lp", "tracking"):
             rows += [
                 {"algorithm": algorithm, "kappa": kappa, "horizon": "inf"}
                 for kappa in kappas or (None,)

@@ -57,7 +57,7 @@ from mdpdsl.results import (
 @click.option(
     "algorithm",
     "--algorithm",
-    help="kappa-dp, kappa-lp, random, maxent, weighted-maxent, smm, fw-modest.",
+    help="kappa-dp, tracking, kappa-lp, random, maxent, weighted-maxent, smm, fw-modest.",
 )
 @click.option(
     "kappa", "--kappa", type=float, help="Curvature: 1 for the average, more for the worst."

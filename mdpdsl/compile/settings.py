@@ -24,7 +24,7 @@ _NUMBERS: dict[str, tuple[Type, tuple[str, Callable[[float], bool]]]] = {
     "delta": (REAL, _PROPORTION),
     "trials": (INT, _COUNT),
     "seed": (INT, _NATURAL),
-    "power": (REAL, _POSITIVE),
+    "power": (REAL, _COUNT),
 }
 #: Settings that are words or numbers (`algorithm = kappa-dp`, `horizon = inf`), taken as written.
 WORDS = ("algorithm", "horizon", "bonus", "radius", "eta", "simulate")

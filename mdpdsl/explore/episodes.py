@@ -69,6 +69,7 @@ class Episodes:
         self.oracle = oracle
         self.log_weights = log_weights
         self.records: list[Episode] = []
+        self.steps_before = 0  # of counts that the run began with
 
     @property
     def next_start(self) -> int:
@@ -77,8 +78,8 @@ class Episodes:
             return 0
         return start_of(self.records[-1].episode + 1, self.settings.first_episode)
 
-    def begin(self, memory: Memory, plan: Plan, counts: Counts, c: FloatArray | None) -> None:
-        """Plan the next episode and have its policy followed."""
+    def begin(self, memory: Memory, plan: Plan, counts: Counts, c: FloatArray | None) -> Plan:
+        """Plan the next episode and have its policy followed; return the plan, as it was."""
         settings, visits = self.settings, memory.visits
         done = int(memory.integers[TIME])
         m = episode_at(done, settings.first_episode)
@@ -113,14 +114,19 @@ class Episodes:
                 note=note,
             )
         )
+        return plan
+
+    def rehearse(self, memory: Memory, plan: Plan) -> None:
+        """Have what a plan needs compiled; the first has done so."""
 
     def saved(self) -> list[dict[str, Any]]:
         """Return the records as plain data."""
         return [asdict(record) for record in self.records]
 
-    def restore(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Go on after episodes that were saved."""
+    def restore(self, records: Sequence[Mapping[str, Any]], plan: Plan) -> Plan:
+        """Go on after episodes that were saved; return the plan to go on with."""
         self.records = [Episode(**record) for record in records]
+        return plan
 
     def _upper_bounds(self, memory: Memory, plan: Plan, counts: Counts, t: int) -> FloatArray:
         if self.settings.bonus in (None, "paper"):

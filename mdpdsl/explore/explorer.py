@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdpdsl.estimate.counts import Counts, counts_from, estimated_graph
-from mdpdsl.explore.algorithms import EPISODIC, plan_for
+from mdpdsl.explore.algorithms import EPISODIC, STAGED, plan_for
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -26,6 +26,7 @@ from mdpdsl.kernels.sweeping import start_afresh
 
 if TYPE_CHECKING:
     from mdpdsl.explore.episodes import Episodes
+    from mdpdsl.explore.tracking import Tracking
 
 
 class Explorer:
@@ -39,12 +40,7 @@ class Explorer:
         self.generator = generator
         self.plan: Plan = plan_for(settings, spaces.n_states)
         self.memory: Memory = new_memory(spaces.pair_start, spaces.pair_state)
-        self.episodes: Episodes | None = None
-        if settings.algorithm in EPISODIC:
-            # Here, as the others need no solver and start faster without.
-            from mdpdsl.explore.episodes import episodes_for
-
-            self.episodes = episodes_for(settings, spaces)
+        self.episodes: Episodes | Tracking | None = _stages(settings, spaces)
         start(self.memory, self.plan)
         if self.plan.is_prioritized:
             start_afresh(self.memory, self.plan)
@@ -64,7 +60,7 @@ class Explorer:
             return sys.maxsize
         done = int(self.memory.integers[TIME])
         if self.episodes.next_start <= done:
-            self.episodes.begin(self.memory, self.plan, self.counts, c)
+            self.plan = self.episodes.begin(self.memory, self.plan, self.counts, c)
         return self.episodes.next_start - done
 
     def observe(self, state: int, action: int, next_state: int) -> None:
@@ -76,8 +72,11 @@ class Explorer:
         pair = self.spaces.pair(state, action)
         learn(self.memory, self.plan, pair, next_state)
 
-    def learn_counts(self, counts: Counts) -> None:
-        """Learn what was counted elsewhere: its visits count as visits, its time as time."""
+    def learn_counts(self, counts: Counts, steps_done: int = 0) -> None:
+        """Learn what was counted elsewhere: its visits count as visits, its time as time.
+
+        So many of its steps are of the run's own.
+        """
         # Here, as few runs begin with counts.
         from mdpdsl.kernels.merging import add_entries, plan_afresh
 
@@ -89,6 +88,8 @@ class Explorer:
             if done == len(pairs):
                 break
             self.memory = with_larger_pool(self.memory)
+        if self.episodes is not None:
+            self.episodes.steps_before = int(self.memory.integers[TIME]) - steps_done
         n_steps = self.settings.steps + int(self.memory.integers[TIME])
         self.plan = self.plan._replace(log_steps=math.log(n_steps))
         plan_afresh(self.memory, self.plan)
@@ -105,6 +106,20 @@ class Explorer:
     def residual(self) -> float:
         """Return how far the values planned with are from solved, relative to their span."""
         return float(bellman_residual(self.memory, self.plan))
+
+
+def _stages(settings: ExploreSettings, spaces: TransitionGraph) -> Episodes | Tracking | None:
+    """Return the episodes or stages of an algorithm that has them."""
+    # Imported here, as the others need no solver and start faster without.
+    if settings.algorithm not in STAGED:
+        return None
+    if settings.algorithm in EPISODIC:
+        from mdpdsl.explore.episodes import episodes_for
+
+        return episodes_for(settings, spaces)
+    from mdpdsl.explore.tracking import Tracking
+
+    return Tracking(settings, spaces)
 
 
 def memory_counts(memory: Memory) -> Counts:

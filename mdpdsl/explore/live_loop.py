@@ -115,7 +115,7 @@ class LiveLoop:
         self.log.rows, self._time = replay.rows, replay.rows - 1
         counts = self._replayed(replay, warm_start or no_counts(self.graph.n_pairs))
         if counts.n_transitions:
-            self.explorer.learn_counts(counts)
+            self.explorer.learn_counts(counts, steps_done=self.transitions)
             self.explorer.generator = _generator(self._seed, replay.rows)
         product = self.graph.actions.product
         self._actions = [product.native(action) for action in range(product.size)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 
 from mdpdsl.diagnostics import did_you_mean
 
-BONUSES = ("paper", "bernstein", "none")
+BONUSES = ("paper", "bernstein", "pooled", "none")
 PLANNERS = ("auto", "full", "prioritized")
 TARGETS = ("complexity", "uniform")
 SIMULATIONS = ("model", "continuous")
@@ -25,18 +25,23 @@ class ExploreSettings:
     """How to explore; None takes the algorithm's own default.
 
     `horizon` is the depth of planning, None without end; `epsilon` the least a visit count counts
-    (T+ = max(T, epsilon)); `beta` scales the Bernstein bonus; `xi` is the share of random actions
-    of maxent; `tolerance` ends value iteration, relative to the span of the values; `most_backups`
-    bounds prioritized sweeping per step; `discounts_last` is false for the paper's choice of
-    action, which does not discount the value of the next state; `simulate` says what is explored:
-    the finite model, or the continuous system that it discretizes, seen through its bins; `prior`
-    is what a Dirichlet estimate adds to the count of each successor seen (0: the empirical one).
+    (T+ = max(T, epsilon)); `beta` scales the Bernstein bonus (2; 2.5 for tracking); `xi` is the
+    share of random actions of maxent; `tolerance` ends value iteration, relative to the span of the
+    values; `most_backups` bounds prioritized sweeping per step; `discounts_last` is false for the
+    paper's choice of action, which does not discount the value of the next state; `simulate` says
+    what is explored: the finite model, or the continuous system that it discretizes, seen through
+    its bins; `prior` is what a Dirichlet estimate adds to the count of each successor seen (0: the
+    empirical one).
 
     Of the explorers that plan in episodes (kappa-lp, fw-modest): `backend` and `formulation` of
     their oracle, `oracle_seconds` the most it may take for one answer; `eta`, half of the least
     share a pair has in a plan, None for a hundredth of the largest there is; `strict` refuses an
     eta that is too large instead of clipping it; `first_episode` the steps of the first episode;
     `radius` of the confidence sets; `smoothing` of fw-modest's worst case.
+
+    Of tracking: `power` p of the sum (c/T)^p that its plans minimise, None for
+    max(1, 1.5 (kappa - 1)); `anytime` has it plan for a tenth of the steps done, whatever `steps`
+    is; its `bonus` may be pooled.
     """
 
     algorithm: str = "kappa-dp"
@@ -47,7 +52,7 @@ class ExploreSettings:
     bonus: str | None = None
     steps: int = 100_000
     epsilon: float = 0.1
-    beta: float = 2.0
+    beta: float | None = None
     xi: float = 0.1
     target: str = "complexity"
     planner: str = "auto"
@@ -64,6 +69,8 @@ class ExploreSettings:
     first_episode: int = 10
     radius: str = "paper"
     smoothing: float = 10.0
+    power: float | None = None
+    anytime: bool = False
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""
@@ -72,7 +79,8 @@ class ExploreSettings:
         _require(0 < self.delta < 1, "delta", self.delta, "between 0 and 1")
         _require(self.steps >= 1, "steps", self.steps, "1 or more")
         _require(0 < self.epsilon <= 1, "epsilon", self.epsilon, "above 0, up to 1")
-        _require(self.beta >= 0, "beta", self.beta, "0 or more")
+        if self.beta is not None:
+            _require(self.beta >= 0, "beta", self.beta, "0 or more")
         _require(0 <= self.xi <= 1, "xi", self.xi, "between 0 and 1")
         _require(self.prior >= 0 and math.isfinite(self.prior), "prior", self.prior, "0 or more")
         _require(0 < self.tolerance < 1, "tolerance", self.tolerance, "between 0 and 1")
@@ -91,6 +99,11 @@ class ExploreSettings:
             _require(0 <= self.eta <= 0.5, "eta", self.eta, "auto, or between 0 and 0.5")
         if self.oracle_seconds is not None:
             _require(self.oracle_seconds > 0, "oracle_seconds", self.oracle_seconds, "positive")
+        if self.bonus == "pooled" and self.algorithm != "tracking":
+            raise SettingsError("the bonus `pooled` is for tracking; take paper, bernstein or none")
+        if self.power is not None:
+            is_power = self.power >= 1 and math.isfinite(self.power)
+            _require(is_power, "power", self.power, "auto, or 1 or more")
         _require_one_of("radius", self.radius, RADII)
         _require_one_of("formulation", self.formulation, FORMULATIONS)
         _require_one_of("bonus", self.bonus, (*BONUSES, None))
@@ -114,6 +127,8 @@ def settings_from(*sources: Mapping[str, object]) -> ExploreSettings:
         found["horizon"] = parse_horizon(str(found["horizon"]))
     if isinstance(found.get("eta"), str):
         found["eta"] = parse_eta(str(found["eta"]))
+    if isinstance(found.get("power"), str):
+        found["power"] = parse_power(str(found["power"]))
     return replace(ExploreSettings(), **found)  # type: ignore[arg-type]
 
 
@@ -134,6 +149,16 @@ def parse_eta(text: str) -> float | None:
         return float(text)
     except ValueError:
         raise SettingsError(f"eta must be auto or a number, not `{text}`") from None
+
+
+def parse_power(text: str) -> float | None:
+    """Read a power: a number, or `auto`."""
+    if text == "auto":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingsError(f"power must be auto or a number, not `{text}`") from None
 
 
 def _require(is_allowed: bool, name: str, value: object, words: str) -> None:

@@ -33,8 +33,8 @@ class Summary:
     @property
     def label(self) -> str:
         """Name the algorithm as a table does."""
-        if self.algorithm == "kappa-lp":
-            return f"kappa-lp (kappa={self.kappa:g})"
+        if self.algorithm in ("kappa-lp", "tracking"):
+            return f"{self.algorithm} (kappa={self.kappa:g})"
         if self.algorithm != "kappa-dp":
             return self.algorithm
         horizon = "" if self.horizon == "inf" else f", H={self.horizon}"

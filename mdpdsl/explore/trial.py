@@ -102,6 +102,8 @@ def compile_loop(
     trial.experience.explore(trial.explorer, 0)
     trial.explorer.prepare()
     trial.explorer.residual()
+    if trial.explorer.episodes is not None:
+        trial.explorer.episodes.rehearse(trial.explorer.memory, trial.explorer.plan)
 
 
 def continue_trial(
@@ -196,6 +198,7 @@ def load_trial(
     trial.done = record["done"]
     trial.seconds = record["seconds"]
     trial.history = [Measures(**measures) for measures in record["history"]]
-    if trial.explorer.episodes is not None:
-        trial.explorer.episodes.restore(record["episodes"])
+    explorer = trial.explorer
+    if explorer.episodes is not None:
+        explorer.plan = explorer.episodes.restore(record["episodes"], explorer.plan)
     return trial

@@ -76,6 +76,9 @@ class Memory(NamedTuple):
     block_best: FloatArray  # [n / BLOCK]  largest weight of a block of pairs
     reward: FloatArray  # [n]
     policy: FloatArray  # [n]     running sums of pi(a|s) within a state, where one is followed
+    target: FloatArray  # [n]     visits in the end, by the plan that `tracking` follows
+    center: FloatArray  # [S]     where the search for its next plan starts
+    here: IntArray  # [1]     the state that the last transition led to, -1 before
     best_reward: FloatArray  # [S]     max_a reward
     value: FloatArray  # [S]     V
     q: FloatArray  # [n]     r + gamma E V, or what whole sweeps know of it
@@ -115,6 +118,9 @@ def new_memory(pair_start: IntArray, pair_state: StateArray) -> Memory:
         block_best=np.full(-(-n_pairs // BLOCK), -np.inf),
         reward=np.zeros(n_pairs),
         policy=np.ones(n_pairs),
+        target=np.zeros(n_pairs),
+        center=np.zeros(n_states),
+        here=np.full(1, -1, np.int64),
         best_reward=np.zeros(n_states),
         value=np.zeros(n_states),
         q=np.full(n_pairs, np.inf),
@@ -155,6 +161,7 @@ def has_room(memory: Memory) -> bool:
 def count(memory: Memory, pair: int, following: int) -> None:
     """Count one transition."""
     memory.integers[TIME] += 1
+    memory.here[0] = following
     if memory.visits[pair] == 0:
         memory.integers[N_UNSEEN] -= 1
         memory.unseen[memory.pair_state[pair]] -= 1

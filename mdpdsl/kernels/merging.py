@@ -9,7 +9,16 @@ from mdpdsl.graph.space import IntArray
 from mdpdsl.kernels.compiled import entry, total
 from mdpdsl.kernels.iteration import forget_bounds, iterate
 from mdpdsl.kernels.memory import VALUE_SUM, Memory, count_many, has_room
-from mdpdsl.kernels.rewards import KAPPA, PAPER_BONUS, POLICY, RANDOM, Plan, note_time, refresh
+from mdpdsl.kernels.rewards import (
+    KAPPA,
+    PAPER_BONUS,
+    POLICY,
+    RANDOM,
+    TRACKING,
+    Plan,
+    note_time,
+    refresh,
+)
 from mdpdsl.kernels.sweeping import start_afresh
 
 
@@ -46,6 +55,8 @@ def plan_afresh(memory: Memory, plan: Plan) -> None:
     if plan.bonus == PAPER_BONUS:
         note_time(memory, plan)
     refresh(memory, plan)
+    if plan.kind == TRACKING:
+        return
     # kappa-Explorer's rewards are positive over many orders of magnitude: from zero the values rise
     # to what they are, however small, while a fall from above would take long to get there.
     start_value = 0.0

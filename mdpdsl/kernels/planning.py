@@ -14,7 +14,7 @@ from mdpdsl.kernels.compiled import inner, seldom, total
 from mdpdsl.kernels.iteration import bounds_after_visit, expectation, iterate
 from mdpdsl.kernels.memory import BEST_SUM, VALUE_SUM, Memory, count
 from mdpdsl.kernels.policy import draw_pair
-from mdpdsl.kernels.rewards import KAPPA, POLICY, RANDOM, Plan, reward_after_visit
+from mdpdsl.kernels.rewards import KAPPA, POLICY, RANDOM, TRACKING, Plan, reward_after_visit
 from mdpdsl.kernels.sweeping import follow_visit, settle
 
 #: Values that differ by less, relatively, are the same but for rounding. No more than that: values
@@ -30,6 +30,8 @@ def choose(memory: Memory, plan: Plan, state: int, generator: np.random.Generato
     first, end = memory.pair_start[state], memory.pair_start[state + 1]
     if plan.kind == POLICY:
         return draw_pair(memory, first, end, generator)
+    if plan.kind == TRACKING:
+        return _pair_ahead(memory, first, end)
     if plan.kind == RANDOM or (plan.greed < 1.0 and generator.random() >= plan.greed):
         return first + int(generator.random() * (end - first))
     if plan.horizon == 1:
@@ -59,7 +61,7 @@ def learn(memory: Memory, plan: Plan, pair: int, following: int) -> None:
     """Learn from one transition: counts, rewards, and what the values are made of."""
     count(memory, pair, following)
     all_changed = reward_after_visit(memory, plan, pair)
-    if plan.horizon > 0 or plan.kind in (RANDOM, POLICY):
+    if plan.horizon > 0 or plan.kind in (RANDOM, POLICY, TRACKING):
         return
     if plan.is_prioritized:
         follow_visit(memory, plan, pair, all_changed)
@@ -132,6 +134,24 @@ def _best_known_pair(memory: Memory, plan: Plan, first: int, end: int) -> int:
             best, chosen = q, pair
         worst = min(worst, q)
     return _chosen_or_least_known(memory, first, end, chosen, best, worst)
+
+
+@inner
+def _pair_ahead(memory: Memory, first: int, end: int) -> int:
+    """Return the pair of a state with the largest UCB(c)/T+ of those that a plan has yet ahead.
+
+    In the end it is all the same what was first. But a state may be come to less often than
+    planned, and then its pairs shall all have had their share. Where no pair is half a visit short
+    of its target, it is the one least beyond it.
+    """
+    chosen, nearest = -1, first
+    for pair in range(first, end):
+        missing = memory.target[pair] - memory.visits[pair]
+        if missing >= 0.5 and (chosen < 0 or memory.weight[pair] > memory.weight[chosen]):
+            chosen = pair
+        if missing > memory.target[nearest] - memory.visits[nearest]:
+            nearest = pair
+    return nearest if chosen < 0 else chosen
 
 
 @inner

@@ -26,7 +26,7 @@ from mdpdsl.kernels.memory import (
 )
 
 #: What `Plan.kind` may be.
-RANDOM, KAPPA, MAXENT, WEIGHTED_MAXENT, SMM, POLICY = range(6)
+RANDOM, KAPPA, MAXENT, WEIGHTED_MAXENT, SMM, POLICY, TRACKING = range(7)
 #: What `Plan.bonus` may be.
 NO_BONUS, PAPER_BONUS, BERNSTEIN_BONUS = range(3)
 #: The exponent at which rewards are rebased: e^-30 is far from underflow.

@@ -15,7 +15,7 @@ from mdpdsl.estimate.complexity import squared_l2_complexity
 from mdpdsl.estimate.confidence import l1_radius
 from mdpdsl.estimate.counts import estimated_complexity
 from mdpdsl.explore.algorithms import fw_modest, kappa_lp
-from mdpdsl.explore.episodes import from_logs, start_of
+from mdpdsl.explore.episodes import Episodes, from_logs, start_of
 from mdpdsl.explore.executor import run_trials, trial_seeds
 from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.floor import require_floor, slow_oracle
@@ -76,7 +76,7 @@ def test_episodes_begin_when_the_theorem_says() -> None:
     graph = mdpdsl.load("riverswim").graph
     trial = new_trial(graph, settings(steps=2_000, first_episode=3), trial_seeds(0, 0))
     continue_trial(trial, graph, lambda _: True, None)
-    assert trial.explorer.episodes is not None
+    assert isinstance(trial.explorer.episodes, Episodes)
     records = trial.explorer.episodes.records
     assert [r.step for r in records] == [start_of(r.episode, 3) for r in records]
     assert start_of(len(records), 3) < 2_000 <= start_of(len(records) + 1, 3)
@@ -184,7 +184,7 @@ def test_an_episode_is_planned_with_the_papers_confidence_sets() -> None:
     first, m = 10, 9
     done = start_of(m, first)
     explorer = seen(graph, settings(steps=done, first_episode=first))
-    assert explorer.episodes is not None
+    assert isinstance(explorer.episodes, Episodes)
     assert len(explorer.episodes.records) == m - 1
     explorer.prepare(squared_l2_complexity(graph))
     record = explorer.episodes.records[-1]

@@ -115,13 +115,15 @@ def test_an_explorer_in_episodes_begins_in_the_one_where_its_time_falls(steps: i
 
 
 def test_with_a_warm_start_episodes_do_not_plan_at_every_step() -> None:
+    from mdpdsl.explore.episodes import Episodes
+
     chosen = ExploreSettings(algorithm="kappa-lp", backend="evi", steps=30)
     graph = dataclasses.replace(GRAPH)
     trial = new_trial(graph, ExploreSettings(steps=5_000), np.random.SeedSequence(0))
     continue_trial(trial, graph, lambda _: True, None)
     warm = new_trial(graph, chosen, np.random.SeedSequence(1), None, trial.counts)
     continue_trial(warm, graph, lambda _: True, None)
-    assert warm.explorer.episodes is not None
+    assert isinstance(warm.explorer.episodes, Episodes)
     (record,) = warm.explorer.episodes.records
     assert (record.episode, record.step) == (11, 5_000)
     assert warm.counts.n_transitions == 5_030

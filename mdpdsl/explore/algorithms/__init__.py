@@ -25,10 +25,13 @@ ALGORITHMS = {
     "smm": "smm",
     "kappa-lp": "kappa_lp",
     "fw-modest": "fw_modest",
+    "tracking": "tracking",
 }
 
 #: Those that plan at the start of episodes, with an oracle.
 EPISODIC = ("kappa-lp", "fw-modest")
+#: Those that go through stages with a plan for each.
+STAGED = (*EPISODIC, "tracking")
 
 #: Up to so many states whole sweeps cost less than to keep track of what has changed.
 FEW_STATES = 30
@@ -66,7 +69,7 @@ def common_plan(settings: ExploreSettings, n_states: int, kind: int) -> Plan:
         epsilon=float(settings.epsilon),
         delta=float(settings.delta),
         bonus=bonuses[settings.bonus or "paper"],
-        beta=float(settings.beta),
+        beta=float(2.0 if settings.beta is None else settings.beta),
         log_steps=math.log(settings.steps),
         horizon=settings.horizon or 0,
         greed=1.0,

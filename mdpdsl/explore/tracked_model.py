@@ -1,0 +1,103 @@
+"""The model that `tracking` plans on: the estimate, regularised where little has been seen.
+
+A pair seen a handful of times says little of its own. What the other actions of its state did says
+more, as far as actions are alike, and how far they are the counts tell: the row of a pair is
+
+    P(s'|s,a) = (T(s,a,s') + w R(s,s')) / (T(s,a) + w),
+
+R being the mean row of its state and w the weight that makes each transition, left out of the
+counts once, most likely (an empirical Bayes estimate). A pair never taken has the row R. A state
+never left is taken to lead back to the state most visited. One never seen is not in the plan:
+nothing is known of how to get there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mdpdsl.estimate.counts import Counts
+from mdpdsl.graph.analysis import end_components, reachable_states
+from mdpdsl.graph.space import BoolArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+#: The weights w that are tried, in visits.
+WEIGHTS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+#: Of a transition that no other visit of the state has shown, in visits.
+NOVELTY = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class TrackedModel:
+    """A model to plan on, and the pairs that a plan can be for."""
+
+    graph: TransitionGraph
+    is_planned: BoolArray  # [n_pairs]  in one end component of the estimate
+    weight: float  # w
+
+
+def tracked_model(counts: Counts, spaces: TransitionGraph, here: int) -> TrackedModel:
+    """Estimate the model to plan on, for a run that is in state `here`, or anywhere if < 0."""
+    from scipy.sparse import csr_array, diags_array
+
+    shape = (spaces.n_pairs, spaces.n_states)
+    T: Any = csr_array(
+        (counts.count.astype(np.float64), counts.successor, counts.successor_start), shape=shape
+    )
+    of_state = spaces.pair_incidence()
+    by_state: Any = (of_state @ T).tocsr()
+    by_state.sort_indices()
+    leaving = np.asarray(by_state.sum(axis=1))
+    w = shared_weight(T, by_state, spaces.pair_state)
+    visits = counts.visits.astype(np.float64)
+    R = diags_array(1 / np.maximum(leaving, 1.0)) @ by_state
+    borrowed = np.where(visits > 0, w, 1.0)
+    rows: Any = T + diags_array(borrowed) @ (of_state.T @ R)
+    # Were they to lead nowhere, a plan would keep away from all that leads to them.
+    unknown = np.flatnonzero(leaving[spaces.pair_state] == 0)
+    back = np.full(len(unknown), int(np.argmax(leaving)))
+    rows = (rows + csr_array((np.ones(len(unknown)), (unknown, back)), shape=shape)).tocsr()
+    rows.sort_indices()
+    rows = diags_array(1 / np.asarray(rows.sum(axis=1))) @ rows
+    initial = np.zeros(spaces.n_states)
+    initial[here if here >= 0 else leaving > 0] = 1.0
+    graph = replace(
+        spaces,
+        successor_start=rows.indptr.astype(np.int64),
+        successor=rows.indices.astype(np.int32),
+        probability=rows.data,
+        initial=initial,
+        reward=None,
+        branch_reward=None,
+    )
+    return TrackedModel(graph, _planned(graph), w)
+
+
+def shared_weight(T: Any, by_state: Any, pair_state: Any) -> float:
+    """Return the w under which every transition is likeliest, given all the others."""
+    pair = np.repeat(np.arange(T.shape[0]), np.diff(T.indptr))
+    count, visits = T.data, np.asarray(T.sum(axis=1))[pair]
+    state = pair_state[pair]
+    leaving = np.asarray(by_state.sum(axis=1))[state]
+    n_states = T.shape[1]
+    key = np.repeat(np.arange(n_states, dtype=np.int64), np.diff(by_state.indptr)) * n_states
+    place = np.searchsorted(key + by_state.indices, state * np.int64(n_states) + T.indices)
+    alike = by_state.data[place]
+    R = (alike - 1 + NOVELTY / n_states) / (leaving - 1 + NOVELTY)
+    likelihood = [
+        float(np.sum(count * np.log((count - 1 + w * R) / (visits - 1 + w)))) for w in WEIGHTS
+    ]
+    return WEIGHTS[int(np.argmax(likelihood))] if len(count) else WEIGHTS[0]
+
+
+def _planned(graph: TransitionGraph) -> BoolArray:
+    """Return the pairs of the largest end component that can be reached, [n_pairs]."""
+    number = end_components(graph)
+    usable = (number >= 0) & reachable_states(graph)[graph.pair_state]
+    if not usable.any():
+        return usable
+    largest = int(np.argmax(np.bincount(number[usable])))
+    planned: BoolArray = usable & (number == largest)
+    return planned

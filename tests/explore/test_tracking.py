@@ -1,0 +1,316 @@
+"""Tracking: its stages and plans, that pieces make the same run, and what it does in need."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+import mdpdsl
+from mdpdsl.estimate.complexity import squared_l2_complexity
+from mdpdsl.estimate.counts import counts_from, no_counts
+from mdpdsl.explore import tracked_plan
+from mdpdsl.explore.algorithms.tracking import following
+from mdpdsl.explore.executor import run_trials, trial_seeds
+from mdpdsl.explore.pooled_complexity import pooled_bounds
+from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
+from mdpdsl.explore.tracked_model import WEIGHTS, TrackedModel, tracked_model
+from mdpdsl.explore.tracking import COLD, PLANNED, UNPLANNED, Stage, Tracking
+from mdpdsl.explore.trial import Trial, continue_trial, load_trial, new_trial
+from mdpdsl.graph.convert import from_scipy
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels.loop import choose_pair, draw_successor, new_simulator
+from mdpdsl.programs.allocation import optimum, remaining_allocation
+from mdpdsl.programs.visitable import AllocationError
+
+VARIANTS: list[dict[str, Any]] = [{}, {"bonus": "pooled"}, {"anytime": True}, {"power": 1.0}]
+
+
+def settings(**changes: Any) -> ExploreSettings:
+    chosen: dict[str, Any] = {"algorithm": "tracking", "kappa": 10.0, "steps": 2_000}
+    return ExploreSettings(**(chosen | changes))
+
+
+def run(graph: TransitionGraph, chosen: ExploreSettings, seed: int = 0) -> Trial:
+    trial = new_trial(graph, chosen, trial_seeds(seed, 0))
+    continue_trial(trial, graph, lambda _: True, None)
+    return trial
+
+
+def stages(trial: Trial) -> list[Stage]:
+    assert isinstance(trial.explorer.episodes, Tracking)
+    return trial.explorer.episodes.records
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_step_by_step_and_compiled_loop_give_the_same_counts(changes: dict[str, Any]) -> None:
+    graph = mdpdsl.load("riverswim").graph
+    chosen = settings(**changes)
+    trial = run(graph, chosen)
+    by_hand = new_trial(graph, chosen, trial_seeds(0, 0))
+    explorer, state, simulator = by_hand.explorer, by_hand.state, new_simulator(graph)
+    for _ in range(chosen.steps):
+        action = explorer.act(state)
+        pair = graph.pair(state, action)
+        following = int(draw_successor(simulator, pair, by_hand.system_generator))
+        explorer.observe(state, action, following)
+        state = following
+    assert trial.counts.count.tobytes() == explorer.counts.count.tobytes()
+    assert trial.counts.n_transitions == chosen.steps
+
+
+def test_a_trial_stopped_and_resumed_anywhere_is_the_same_trial(tmp_path: Path) -> None:
+    graph = mdpdsl.load("riverswim", n=8).graph
+    chosen = settings(steps=1_500)
+    whole = run(graph, chosen, 3)
+    pieces = new_trial(graph, chosen, trial_seeds(3, 0))
+    for _ in range(100):
+        if pieces.is_finished:
+            break
+        continue_trial(pieces, graph, lambda _: False, tmp_path)
+        pieces = load_trial(graph, chosen, trial_seeds(3, 0), tmp_path)
+    assert pieces.is_finished
+    assert pieces.counts.count.tobytes() == whole.counts.count.tobytes()
+    assert pieces.explorer.memory.target.tobytes() == whole.explorer.memory.target.tobytes()
+    assert [replace(s, seconds=0) for s in stages(pieces)] == [
+        replace(s, seconds=0) for s in stages(whole)
+    ]
+
+
+def test_the_number_of_processes_does_not_change_a_bit() -> None:
+    graph = mdpdsl.load("pendulum").graph
+    chosen = settings(steps=8_000)
+    runs = [run_trials(graph, chosen, seed=7, trials=2, jobs=jobs) for jobs in (1, 2)]
+    for one, other in zip(*runs, strict=True):
+        assert one.counts.count.tobytes() == other.counts.count.tobytes()
+        assert one.measures == other.measures
+    assert runs[0][0].counts.count.tobytes() != runs[0][1].counts.count.tobytes()
+
+
+def test_stages_follow_each_other_up_to_the_budget() -> None:
+    trial = run(mdpdsl.load("riverswim", n=10).graph, settings(steps=5_000))
+    found = stages(trial)
+    assert [s.stage for s in found] == [COLD] + [PLANNED] * (len(found) - 1)
+    assert len(found) > 5
+    for one, after in pairwise(found):
+        assert one.step + one.steps == after.step
+    assert found[-1].step + found[-1].steps == 5_000
+    # What a plan wants is what there will be: the targets add up to the budget.
+    assert trial.explorer.memory.target.sum() == pytest.approx(5_000)
+    powers = [s.power for s in found[1:] if s.power is not None]
+    assert powers[0] < powers[-1] <= 13.5
+
+
+def test_visits_come_to_what_the_last_plan_wanted() -> None:
+    trial = run(mdpdsl.load("riverswim", n=10).graph, settings(steps=20_000))
+    memory = trial.explorer.memory
+    assert np.abs(memory.visits - memory.target).max() < 0.1 * memory.target.max()
+    assert np.abs(memory.visits - memory.target).sum() < 0.05 * 20_000
+
+
+def test_it_comes_closer_to_the_optimum_than_kappa_explorer() -> None:
+    graph = mdpdsl.load("pendulum").graph
+    best = optimum(graph, squared_l2_complexity(graph))
+    ratios = {}
+    for algorithm in ("tracking", "kappa-dp"):
+        chosen = settings(algorithm=algorithm, steps=100_000)
+        found = run_trials(graph, chosen, seed=50, trials=2, jobs=2)
+        c = squared_l2_complexity(graph)
+        losses = [100_000 * c / result.counts.visits for result in found]
+        worst = np.mean([loss.max() for loss in losses]) / best.worst
+        ratios[algorithm] = float(worst), float(np.mean(losses) / best.average)
+    assert ratios["tracking"][0] < 1.6 < 1.9 < ratios["kappa-dp"][0]
+    assert ratios["tracking"][1] < 1.15 < 1.2 < ratios["kappa-dp"][1]
+
+
+def test_without_a_budget_the_budget_makes_no_difference() -> None:
+    graph = mdpdsl.load("riverswim").graph
+    long = new_trial(graph, settings(anytime=True, steps=9_000), trial_seeds(1, 0))
+    continue_trial(long, graph, lambda standing: standing.steps < 900, None)
+    assert 900 <= long.done < 9_000
+    short = run(graph, settings(anytime=True, steps=long.done), 1)
+    assert short.counts.count.tobytes() == long.counts.count.tobytes()
+
+
+def test_steps_before_the_run_are_no_part_of_its_budget() -> None:
+    graph = mdpdsl.load("riverswim").graph
+    before = run(graph, ExploreSettings(algorithm="random", steps=3_000)).counts
+    trial = new_trial(graph, settings(steps=1_000), trial_seeds(0, 0), None, before)
+    continue_trial(trial, graph, lambda _: True, None)
+    found = stages(trial)
+    assert found[0].stage == PLANNED  # it knows enough
+    assert found[0].step == 3_000
+    assert found[-1].step + found[-1].steps == 4_000
+    assert trial.counts.n_transitions == 4_000
+
+
+def test_a_pair_short_of_its_target_goes_first_by_its_need() -> None:
+    graph = from_scipy([np.ones((1, 1))] * 3)
+    explorer = new_trial(graph, settings(), trial_seeds(0, 0)).explorer
+    for action, visits in enumerate((4, 2, 9)):
+        for _ in range(visits):
+            explorer.observe(0, action, 0)
+    explorer.plan = following(settings(), 1)
+    memory, generator = explorer.memory, np.random.default_rng(0)
+    memory.weight[:] = [-1.0, -2.0, -3.0]
+    for target, chosen in (
+        ([5.0, 5.0, 5.0], 0),  # both are short of it, the first is in greater need
+        ([4.4, 5.0, 5.0], 1),
+        ([4.4, 2.4, 9.6], 2),
+        ([4.0, 1.5, 8.7], 0),  # none is: the least beyond
+        ([0.0, 0.0, 0.0], 1),
+    ):
+        memory.target[:] = target
+        assert choose_pair(memory, explorer.plan, 0, generator) == chosen
+
+
+def test_a_model_that_cannot_be_returned_to_is_explored_all_the_same() -> None:
+    """From 0 one comes to {1, 2} or to {3}, and never back."""
+    go, stay = np.zeros((4, 4)), np.zeros((4, 4))
+    go[0, 1], go[0, 3], go[1, 2], go[2, 1], go[3, 3] = 0.5, 0.5, 1, 1, 1
+    stay[0, 0], stay[1, 1], stay[1, 2], stay[2, 2], stay[3, 3] = 1, 0.5, 0.5, 1, 1
+    graph = from_scipy([go, stay], initial=[1, 0, 0, 0])
+    for seed in range(4):
+        trial = run(graph, settings(steps=400), seed)
+        assert trial.counts.n_transitions == 400
+        assert stages(trial)[-1].stage == PLANNED
+        reached = [1, 2] if trial.counts.visits[2] else [3]
+        assert all(trial.counts.visits[2 * s + a] > 50 for s in reached for a in (0, 1))
+
+
+@pytest.mark.parametrize("limit", ["MOST_STATES", "MOST_MULTIPLICATIONS"])
+def test_a_model_too_large_to_plan_for_is_explored_without(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = mdpdsl.load("riverswim").graph
+    monkeypatch.setattr(tracked_plan, "FEW_STATES", 0)
+    monkeypatch.setattr(tracked_plan, limit, 1)
+    trial = run(graph, settings())
+    found = stages(trial)
+    assert {s.stage for s in found} == {COLD, UNPLANNED}
+    assert "to plan for" in str(found[-1].note)
+    assert trial.counts.visits.min() > 10
+
+
+def test_a_plan_that_fails_is_told_and_made_up_for_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    solve, calls = remaining_allocation, 0
+
+    def fails_twice(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls in (3, 4):
+            raise AllocationError("not today")
+        return solve(*arguments, **options)
+
+    monkeypatch.setattr(tracked_plan, "remaining_allocation", fails_twice)
+    trial = run(mdpdsl.load("riverswim").graph, settings())
+    found = [s for s in stages(trial) if s.stage == UNPLANNED]
+    assert [s.note for s in found] == ["not today"] * 2
+    assert stages(trial)[-1].stage == PLANNED
+    assert trial.counts.n_transitions == 2_000
+
+
+@pytest.mark.parametrize("steps", [1, 2, 19, 20, 100])
+def test_a_budget_may_be_tiny(steps: int) -> None:
+    trial = run(mdpdsl.load("riverswim").graph, settings(steps=steps))
+    assert trial.counts.n_transitions == steps
+
+
+def test_a_power_that_would_go_all_into_one_state_is_lowered() -> None:
+    """The second state is come to once in a thousand steps."""
+    graph = from_scipy([np.array([[0.999, 0.001], [1, 0]]), np.array([[0.999, 0.001], [0.9, 0.1]])])
+    c, everything = np.full(4, 0.5), np.ones(4, np.bool_)
+    model = TrackedModel(graph, everything, 1.0)
+    visits = np.array([100.0, 100.0, 1.0, 1.0])
+    problem = tracked_plan.TrackedPlan(model, c, visits, 10_000, np.zeros(2))
+    assert problem.solve(8.0).spent > 0.9
+    assert tracked_plan.affordable(problem, 8.0)[0] == 1
+    late = replace(problem, left=40)
+    assert tracked_plan.affordable(late, 8.0)[0] == 8
+    half = replace(problem, left=150, visits=np.array([100.0, 100.0, 1.0, 0.0]))
+    assert tracked_plan.affordable(half, 8.0)[0] == 8  # as there is a pair never visited
+
+
+@given(st.data())
+def test_the_model_to_plan_on_is_between_the_counts_and_the_mean_of_the_state(
+    data: st.DataObject,
+) -> None:
+    graph = mdpdsl.load("riverswim").graph
+    n = data.draw(st.integers(1, 60))
+    pair = np.array(data.draw(st.lists(st.integers(0, 11), min_size=n, max_size=n)))
+    following = np.array(data.draw(st.lists(st.integers(0, 5), min_size=n, max_size=n)))
+    counts = counts_from(pair, following, np.ones(n, np.int64), graph.n_pairs)
+    here = data.draw(st.integers(-1, 5))
+    model = tracked_model(counts, graph, here)
+    assert model.weight in WEIGHTS
+    rows = model.graph.transition_matrix().toarray()
+    np.testing.assert_allclose(rows.sum(axis=1), 1)
+    shape = (graph.n_pairs, graph.n_states)
+    T = csr_array((counts.count, counts.successor, counts.successor_start), shape=shape).toarray()
+    visits = T.sum(axis=1)
+    of_state = np.add.reduceat(T, graph.pair_start[:-1], axis=0)
+    for p in range(graph.n_pairs):
+        state = of_state[graph.pair_state[p]]
+        if state.sum() == 0:
+            continue
+        mean, w = state / state.sum(), model.weight
+        expected = (T[p] + w * mean) / (visits[p] + w) if visits[p] else mean
+        np.testing.assert_allclose(rows[p], expected, atol=1e-12)
+    # A state that was come to and never left may be planned for, one never seen may not.
+    seen = {*following.tolist(), *graph.pair_state[pair].tolist(), here}
+    assert {int(s) for s in graph.pair_state[model.is_planned]} <= seen
+
+
+def test_actions_that_do_the_same_are_learnt_from_each_other() -> None:
+    rng = np.random.default_rng(0)
+    row = rng.dirichlet(np.ones(6), size=6)
+    alike = from_scipy([row] * 4)
+    other = from_scipy([np.eye(6)[rng.permutation(6)] for _ in range(4)])
+    weights = []
+    for graph in (alike, other):
+        counts = run(graph, ExploreSettings(algorithm="random", steps=500)).counts
+        weights.append(tracked_model(counts, graph, 0).weight)
+    assert weights[0] >= 30 > 1 >= weights[1]
+
+
+def test_nothing_seen_is_nothing_to_plan() -> None:
+    graph = mdpdsl.load("riverswim").graph
+    assert not tracked_model(no_counts(graph.n_pairs), graph, -1).is_planned.any()
+
+
+@given(st.integers(0, 10**6))
+def test_pooled_bounds_are_told_from_all_pairs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = 400
+    visits = np.full(n, 20)
+    all_agree = np.full(n, 400.0)  # squares of 20 equal outcomes
+    bounds = pooled_bounds(visits, all_agree, 2.0)
+    assert bounds.max() < 0.02  # so a maze with certain moves
+    half = rng.binomial(20, 0.5, n).astype(np.float64)
+    squares = half**2 + (20 - half) ** 2
+    squares[0] = 400.0  # one that agrees by luck, among others with c = 1/2
+    bounds = pooled_bounds(visits, squares, 2.0)
+    assert bounds[0] > 0.3
+    assert ((bounds > 0.3) & (bounds <= 1)).all()
+    assert pooled_bounds(np.zeros(3, np.int64), np.zeros(3), 2.0).min() > 0.3  # nothing is known
+
+
+def test_mistakes_in_settings_are_told() -> None:
+    for mistake, words in (
+        ({"power": 0.5}, "power must be auto, or 1 or more"),
+        ({"power": "much"}, "power must be auto or a number"),
+        ({"power": float("inf")}, "power must be auto, or 1 or more"),
+        ({"algorithm": "kappa-dp", "bonus": "pooled"}, "`pooled` is for tracking"),
+    ):
+        with pytest.raises(SettingsError, match=words):
+            settings_from({"algorithm": "tracking"}, mistake)
+    assert settings_from({"power": "auto"}).power is None

@@ -19,6 +19,9 @@ from mdpdsl.report.page.scales import scale
 POSITIVE = st.floats(1e-8, 1e12)
 
 
+@example([51220933148.0, 50943204995.0], False)
+@example([1e-8, 1.0000001e-8], False)
+@example([1e7, 1e7 + 1e-3], False)
 @given(st.lists(POSITIVE, min_size=1, max_size=8), st.booleans())
 def test_ticks_are_few_in_order_and_on_the_axis(values: list[float], is_log: bool) -> None:
     axis = scale(values, 0.0, 100.0, is_log=is_log)

@@ -44,16 +44,23 @@ def tick_texts(values: Sequence[float], *, is_log: bool) -> list[str]:
     )
     if are_powers and not all(-3 <= e <= 4 for e in exponents):
         return [power(e) for e in exponents]
-    if any(0 < abs(v) < 1e-4 for v in values) or any(abs(v) >= 1e7 for v in values):
-        return [_scientific(v) for v in values]
-    return [f"{v:,.6g}".replace("-", "−") for v in values]
+    is_scientific = any(0 < abs(v) < 1e-4 or abs(v) >= 1e7 for v in values)
+    # In so many digits that no two ticks of a narrow axis read the same.
+    for digits in range(3 if is_scientific else 6, 18):
+        if is_scientific:
+            texts = [_scientific(v, digits) for v in values]
+        else:
+            texts = [f"{v:,.{digits}g}".replace("-", "−") for v in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts
 
 
-def _scientific(value: float) -> str:
+def _scientific(value: float, digits: int) -> str:
     if value == 0:
         return "0"
     exponent = math.floor(math.log10(abs(value)) + 1e-9)
-    digit = f"{value / 10.0**exponent:.3g}".replace("-", "−")
+    digit = f"{value / 10.0**exponent:.{digits}g}".replace("-", "−")
     return power(exponent) if digit == "1" else f"{digit}·{power(exponent)}"
 
 

@@ -75,4 +75,5 @@ def _even_ticks(low: float, high: float, most: int) -> list[float]:
     step = next(d * size for d in (1, 2, 2.5, 5, 10) if d * size >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
-    return [round(i * step, 12) + 0.0 for i in range(first, last + 1)]
+    # Without the last digits, which are rounding: 0.3 and not 0.30000000000000004.
+    return sorted({float(f"{i * step:.15g}") + 0.0 for i in range(first, last + 1)})

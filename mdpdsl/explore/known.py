@@ -15,12 +15,13 @@ same: P = (1 - rho) P_hat + rho start, rho = e/n.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from mdpdsl.estimate.counts import Counts
 from mdpdsl.graph.analysis import end_components, reachable_states
+from mdpdsl.graph.convert import with_rows
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, StateSpace
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -148,18 +149,4 @@ def _graph(
     if restart > 0:
         starts_again = csr_array(np.where(is_known[state], restart, 0.0)[:, None])
         P = diags_array(np.where(is_known[state], 1 - restart, 1.0)) @ P + starts_again @ begin
-    P = csr_array(P)
-    P.sum_duplicates()
-    P.eliminate_zeros()
-    P = csr_array(diags_array(1 / P.sum(axis=1)) @ P)
-    P.sort_indices()
-    return replace(
-        spaces,
-        successor_start=P.indptr.astype(np.int64),
-        successor=P.indices.astype(np.int32),
-        probability=P.data,
-        initial=start,
-        reward=None,
-        branch_reward=None,
-        labels={},
-    )
+    return with_rows(spaces, P, start)

@@ -13,13 +13,14 @@ nothing is known of how to get there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mdpdsl.estimate.counts import Counts
 from mdpdsl.graph.analysis import end_components, reachable_states
+from mdpdsl.graph.convert import with_rows
 from mdpdsl.graph.space import BoolArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -58,20 +59,10 @@ def tracked_model(counts: Counts, spaces: TransitionGraph, here: int) -> Tracked
     # Were they to lead nowhere, a plan would keep away from all that leads to them.
     unknown = np.flatnonzero(leaving[spaces.pair_state] == 0)
     back = np.full(len(unknown), int(np.argmax(leaving)))
-    rows = (rows + csr_array((np.ones(len(unknown)), (unknown, back)), shape=shape)).tocsr()
-    rows.sort_indices()
-    rows = diags_array(1 / np.asarray(rows.sum(axis=1))) @ rows
+    rows = rows + csr_array((np.ones(len(unknown)), (unknown, back)), shape=shape)
     initial = np.zeros(spaces.n_states)
     initial[here if here >= 0 else leaving > 0] = 1.0
-    graph = replace(
-        spaces,
-        successor_start=rows.indptr.astype(np.int64),
-        successor=rows.indices.astype(np.int32),
-        probability=rows.data,
-        initial=initial,
-        reward=None,
-        branch_reward=None,
-    )
+    graph = with_rows(spaces, rows, initial)
     return TrackedModel(graph, _planned(graph), w)
 
 

@@ -7,7 +7,7 @@ pair (`to_pair_matrix`). Both come from the same arrays, and `from_scipy` takes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +76,30 @@ def to_pair_matrix(graph: TransitionGraph) -> PairMatrix:
         states=graph.pair_state.astype(np.int64),
         actions=graph.pair_action.astype(np.int64),
         initial=graph.initial.copy(),
+    )
+
+
+def with_rows(spaces: TransitionGraph, rows: Any, initial: FloatArray) -> TransitionGraph:
+    """Return a graph of the same spaces that moves by a sparse matrix, [n_pairs, n_states].
+
+    Its rows are made to sum to 1; rewards and labels of the graph are left out.
+    """
+    from scipy.sparse import csr_array, diags_array
+
+    P: Any = csr_array(rows)
+    P.sum_duplicates()
+    P.eliminate_zeros()
+    P = csr_array(diags_array(1 / np.asarray(P.sum(axis=1))) @ P)
+    P.sort_indices()
+    return replace(
+        spaces,
+        successor_start=P.indptr.astype(np.int64),
+        successor=P.indices.astype(np.int32),
+        probability=P.data,
+        initial=initial,
+        reward=None,
+        branch_reward=None,
+        labels={},
     )
 
 

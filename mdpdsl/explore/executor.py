@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from mdpdsl.explore.replay import ReplayEnd
     from mdpdsl.explore.trial import Watch
 
-#: Told how far each trial is; called about five times a second.
+#: Between two looks at how far trials are.
+LOOK_SECONDS = 0.2
+#: Told how far each trial is, at every look.
 Progress = Callable[[list[Standing]], None]
 
 
@@ -121,7 +123,7 @@ def _run_here(tasks: list[_Task], progress: Progress | None) -> list[TrialResult
         def watch(found: Standing) -> bool:
             nonlocal told
             done[index] = found
-            if progress is not None and time.perf_counter() - told > 0.2:
+            if progress is not None and time.perf_counter() - told > LOOK_SECONDS:
                 progress(done)
                 told = time.perf_counter()
             return not interrupted
@@ -171,7 +173,7 @@ def _collect(
     results: list[TrialResult] = []
     while pending:
         try:
-            finished, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+            finished, pending = wait(pending, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
         except KeyboardInterrupt:
             stop.set()
             pending = {future for future in pending if not future.cancel()}
@@ -200,7 +202,7 @@ def _run_remotely(
     pending, results = set(futures), []
     try:
         while pending:
-            finished, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+            finished, pending = wait(pending, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
             for future in finished:
                 result, files = future.result()
                 results.append(result)

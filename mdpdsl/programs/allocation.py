@@ -31,7 +31,7 @@ from mdpdsl.programs.newton import (
 )
 from mdpdsl.programs.normal_equations import NormalEquations
 from mdpdsl.programs.objective import VisitObjective, allocation_objective, remaining_budget
-from mdpdsl.programs.occupancy import flow_residual, flow_rows
+from mdpdsl.programs.occupancy import flow_rows
 from mdpdsl.programs.program import Backend, Status
 from mdpdsl.programs.visitable import AllocationError, visitable_part
 from mdpdsl.programs.worst_case import worst_case_program
@@ -316,7 +316,7 @@ def _of_part(graph: TransitionGraph, pairs: IntArray, h: FloatArray | None) -> F
 def _nothing_to_estimate(equations: NormalEquations) -> Minimum:
     center = analytic_center(equations)
     x = balanced(equations, center.x)
-    residual = flow_residual(equations.flow, x)
+    residual = equations.residual(x)
     return Minimum(Status.OPTIMAL, x, center.h, center.h, 0.0, residual, center.steps)
 
 
@@ -338,7 +338,7 @@ def _solved_by(
         x = (1 - MIXED_IN) * vertex + MIXED_IN * center.x
     x = balanced(equations, x)
     gap = certified_gap(equations, objective, x, h)
-    residual = flow_residual(equations.flow, x)
+    residual = equations.residual(x)
     if solution.is_optimal and not (gap <= tolerance and residual <= BALANCED):
         status = Status.INACCURATE
     return Minimum(status, x, h, center.h, abs(gap), residual, solution.iterations)

@@ -42,16 +42,17 @@ def analytic_center(
     must_stop: Callable[[], bool] = lambda: False,
 ) -> Center:
     """Find the analytic centre, from the multipliers `start` if they are given."""
-    N, N_transposed = equations.flow, equations.transpose
-    h = np.zeros(N.shape[0]) if start is None else _shortened(N_transposed @ start, start)
-    z = 1 + N_transposed @ h
+    h = np.zeros(equations.flow.shape[0])
+    if start is not None:
+        h = _shortened(equations.worth(start), start)
+    z = 1 + equations.worth(h)
     x, steps = 1 / z, 0
     for steps in range(1, MOST_STEPS + 1):
         equations.factorize(1 / z**2)
-        dh = equations.solve(N @ (1 / z))
+        dh = equations.solve(equations.imbalance(1 / z))
         for _ in range(REFINEMENTS):
-            dh += equations.solve(N @ (1 / z - (N_transposed @ dh) / z**2))
-        dz = N_transposed @ dh
+            dh += equations.solve(equations.imbalance(1 / z - equations.worth(dh) / z**2))
+        dz = equations.worth(dh)
         relative = dz / z
         decrement = float(relative @ relative)
         if decrement < CENTERED:

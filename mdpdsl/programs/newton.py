@@ -31,7 +31,6 @@ from mdpdsl.graph.space import BoolArray, FloatArray
 from mdpdsl.programs.center import REFINEMENTS, Center, analytic_center
 from mdpdsl.programs.normal_equations import NormalEquations
 from mdpdsl.programs.objective import VisitObjective
-from mdpdsl.programs.occupancy import flow_residual
 from mdpdsl.programs.program import Status
 from mdpdsl.programs.threads import in_one_thread
 
@@ -47,8 +46,8 @@ CENTRAL = 0.01
 #: ... and v y^(1/kappa) = tau b up to this, in logarithms.
 NEAR = 1.0
 MOST_SHORTENINGS = 60
-#: Halvings of an interval of logarithms: to the last digit.
-BISECTIONS = 60
+#: Halvings of an interval of logarithms, for a start.
+BISECTIONS = 30
 #: A step of less than this is compared with one that centres more.
 SHORT = 0.3
 
@@ -127,28 +126,27 @@ def _only_point(equations: NormalEquations, objective: VisitObjective, center: C
     Its multipliers solve z = 1 + N^T h for the z that is proportional to the gradient.
     """
     x = balanced(equations, center.x)
-    residual = flow_residual(equations.flow, x)
+    residual = equations.residual(x)
     gradient = objective.gradient(x)
     z = gradient * (len(x) / float(gradient @ x))
     equations.factorize(x**2)
     h = np.zeros(len(center.h))
     for _ in range(1 + REFINEMENTS):
-        h += equations.solve(equations.flow @ (x**2 * (z - 1 - equations.transpose @ h)))
+        h += equations.solve(equations.imbalance(x**2 * (z - 1 - equations.worth(h))))
     status = Status.OPTIMAL if residual <= BALANCED else Status.INACCURATE
     return Minimum(status, x, h, center.h, 0.0, residual, center.steps)
 
 
 def balanced(equations: NormalEquations, x: FloatArray) -> FloatArray:
     """Take what imbalance of flow rounding left out of x > 0, by the least relative change."""
-    N, N_transposed = equations.flow, equations.transpose
     for _ in range(3):
-        if flow_residual(N, x) < 1e-14:
+        if equations.residual(x) < 1e-14:
             break
         try:
             equations.factorize(x**2)
         except LinAlgError:
             break
-        change = -(x**2) * (N_transposed @ equations.solve(N @ x))
+        change = -(x**2) * equations.worth(equations.solve(equations.imbalance(x)))
         if np.any(change <= -0.5 * x):
             break
         x = x + change
@@ -168,7 +166,7 @@ def certified_gap(
     z = 1 + N^T h, raised to 0 by a multiple of the row sum x = n where rounding or a poor h left
     it below, makes <z, x> = n for every x in the polytope (see `objective`).
     """
-    z = 1 + equations.transpose @ h
+    z = 1 + equations.worth(h)
     level = 1 - min(0.0, float(z.min()))
     z = (z + (level - 1)) / level
     marginal = z
@@ -188,7 +186,7 @@ def _measured(
     steps: int,
 ) -> Minimum:
     gap = certified_gap(equations, objective, x, h, y)
-    residual = flow_residual(equations.flow, x)
+    residual = equations.residual(x)
     gap = gap if np.isfinite(gap) else float("inf")
     return Minimum(Status.INACCURATE, x, h, h, abs(gap), residual, steps)
 
@@ -322,7 +320,7 @@ class _Iterate:
         # Of log(1 + t) and t the smaller: neither side asks for more than it can have.
         self.off = np.where(off > 0, off, np.expm1(np.minimum(off, 0.0)))
         self.link = np.where(needed, self.objective.offset + self.x - self.v - self.e, 0.0)
-        self.dual = 1 + self.equations.transpose @ self.h - self.y - self.s
+        self.dual = 1 + self.equations.worth(self.h) - self.y - self.s
         self.stiffness = np.where(needed, self.y / (exponent * self.v + self.e), 0.0)
         self.k = 1 / (self.stiffness + self.s / self.x)
         self.equations.factorize(self.k)
@@ -330,14 +328,14 @@ class _Iterate:
 
     def _balanced_part(self, f: FloatArray, already: float) -> tuple[FloatArray, FloatArray]:
         """Return dx = f - k N^T dh and dh, with N (already x + dx) = 0."""
-        N, N_transposed = self.equations.flow, self.equations.transpose
-        goal = already * (N @ self.x)
-        dh = self.equations.solve(N @ f + goal)
-        dx = f - self.k * (N_transposed @ dh)
+        equations = self.equations
+        goal = already * equations.imbalance(self.x)
+        dh = equations.solve(equations.imbalance(f) + goal)
+        dx = f - self.k * equations.worth(dh)
         for _ in range(REFINEMENTS):
-            correction = self.equations.solve(N @ dx + goal)
+            correction = equations.solve(equations.imbalance(dx) + goal)
             dh += correction
-            dx -= self.k * (N_transposed @ correction)
+            dx -= self.k * equations.worth(correction)
         return dx, dh
 
     def _direction(self, excess: FloatArray, slack: FloatArray) -> _Direction:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cho_solve_banded, cholesky_banded
+from scipy.linalg import LinAlgError, cho_factor, cho_solve_banded, cholesky_banded
+from scipy.linalg.lapack import dpotrs
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
@@ -45,10 +46,15 @@ class NormalEquations:
         self._bandwidth = n_states - 1
         full_seconds = FULL_SECONDS * n_pairs * n_states**2
         is_small = n_pairs * n_states <= MOST_FULL
+        # Full rows spare small models what every sparse product costs at least.
+        self._rows: Any = flow
+        self._columns: Any = self.transpose
         if is_small and full_seconds < SPARSE_SECONDS * products + 1e-3:
             self._full = flow.toarray()
+            self._rows, self._columns = self._full, self._full.T
         elif products < min(n_states**2, 10 * most_entries):
             self._reorder()
+        self._sizes: Any = abs(self._rows)
         self._factor: Any = None
         self._scale: FloatArray = np.ones(n_states)
 
@@ -70,6 +76,20 @@ class NormalEquations:
         """How many numbers are stored."""
         width = self._bandwidth + 1 if self.is_banded else self.flow.shape[0]
         return float(self.flow.shape[0]) * width
+
+    def imbalance(self, x: FloatArray) -> FloatArray:
+        """Return N x, [n_states]."""
+        return np.asarray(self._rows @ x)
+
+    def residual(self, x: FloatArray) -> float:
+        """Return the largest imbalance of a state relative to what leaves it; 0 where x = 0."""
+        leaving = np.asarray(self._sizes @ x)
+        share = np.abs(self.imbalance(x)) / np.where(leaving > 0, leaving, 1.0)
+        return float(np.max(share, initial=0.0))
+
+    def worth(self, h: FloatArray) -> FloatArray:
+        """Return N^T h, [n_pairs]."""
+        return np.asarray(self._columns @ h)
 
     def factorize(self, k: FloatArray) -> None:
         """Factorise N diag(k) N^T for positive weights k, [n_pairs]."""
@@ -99,7 +119,7 @@ class NormalEquations:
                 (self._factor, True), scaled, check_finite=False
             )
             return h
-        solution = cho_solve(self._factor, self._scale * r, check_finite=False)
+        solution, _ = dpotrs(self._factor[0], self._scale * r, lower=True, overwrite_b=True)
         return np.asarray(self._scale * solution)
 
     def _reorder(self) -> None:

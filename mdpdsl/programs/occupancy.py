@@ -42,10 +42,3 @@ def stationary_policy(graph: TransitionGraph, d: FloatArray) -> FloatArray:
     total = np.add.reduceat(d, graph.pair_start[:-1])[graph.pair_state]
     uniform = 1 / np.diff(graph.pair_start)[graph.pair_state]
     return np.where(total > 0, d / np.where(total > 0, total, 1.0), uniform)
-
-
-def flow_residual(flow: csr_array, d: FloatArray) -> float:
-    """Return the largest imbalance of a state relative to what leaves it; 0 where d = 0."""
-    leaving = np.asarray(abs(flow) @ d)
-    imbalance = np.abs(flow @ d)
-    return float(np.max(imbalance / np.where(leaving > 0, leaving, 1.0), initial=0.0))

@@ -33,10 +33,10 @@ MOST_STATES = 10_000
 FEW_STATES = 500
 #: The largest part of the worth of a plan that a single state may have, unless the power is 1, ...
 MOST_SPENT = 0.5
-#: ... or as many steps are left as this part of those done, while there are pairs never visited,
-HALF_OVER = 1.0
-#: or as this part.
-NEARLY_OVER = 0.25
+#: ... or no more steps are left than so many times those done, while a pair was never visited,
+UNVISITED_LATE = 2.0
+#: or so many times.
+LATE = 0.25
 #: Smaller powers are 1.
 LEAST_POWER = 1.1
 
@@ -124,7 +124,7 @@ def affordable(problem: TrackedPlan, power: float) -> tuple[float, Targets]:
     """
     found = problem.solve(power)
     has_unvisited = not problem.visits[problem.model.is_planned].all()
-    late = HALF_OVER if has_unvisited else NEARLY_OVER
+    late = UNVISITED_LATE if has_unvisited else LATE
     is_late = problem.left < late * float(problem.visits.sum())
     while power > 1 and found.spent > MOST_SPENT and not is_late:
         power = 1 + (power - 1) / 2

@@ -28,7 +28,7 @@ from mdpdsl.kernels.rewards import Plan
 from mdpdsl.programs.visitable import AllocationError
 
 #: What `Stage.stage` may be.
-COLD, PLANNED, UNPLANNED = "cold start", "plan", "no plan"
+COLD, PLANNED, STEERED, UNPLANNED = "cold start", "plan", "steered plan", "no plan"
 
 #: The cold start is looked at after so many steps, and when time has grown by this factor.
 FIRST_LOOK = 50
@@ -42,18 +42,21 @@ STALE = 0.3
 #: ... or this part of the budget is spent.
 MOST_COLD = 0.3
 
-#: A plan holds for this part of the steps done, and of those left, ...
+#: A plan holds for this part of the steps done, and this one of those left, ...
 GROWTH = 0.25
-SHRINKAGE = 0.25
+SHRINKAGE = 0.15
 #: ... but at least for this part of the budget.
 LEAST_SHARE = 0.01
+#: A plan is steered if it promises an L_Worst larger by this factor than the last one, which
+#: promised a larger one than the last but one.
+LAG = 1.05
 #: Without a budget a plan is for this part of the steps done, and holds to its end.
 ANYTIME_GROWTH = 0.1
 
 #: Of kappa - 1, for p.
 POWER_FACTOR = 1.5
 #: The part of p - 1 that plans have with nothing of the budget spent yet.
-EARLY_POWER = 0.4
+EARLY_POWER = 0.6
 #: From plan to plan p - 1 rises by this factor at most, where it could not be afforded before, and
 #: from no less than that.
 RISE = 3
@@ -179,13 +182,20 @@ class Tracking:
         memory.target[:] = found.target
         return replace(
             stage,
-            stage=PLANNED,
+            stage=STEERED if self._is_lagging(found.worst) else PLANNED,
             power=power,
             weight=problem.model.weight,
             worst=found.worst,
             average=found.average,
             status=found.status,
         )
+
+    def _is_lagging(self, worst: float) -> bool:
+        """Tell whether the plans before have not been carried out, now that this is promised."""
+        before = [record.worst for record in self.records[-2:]]
+        if len(before) < 2 or before[0] is None or before[1] is None:
+            return False
+        return worst > LAG * before[1] and before[1] > before[0]
 
     def _power(self, done: int) -> float:
         """Return the power to plan with, if it can be afforded: it rises as the budget is spent.
@@ -206,4 +216,6 @@ class Tracking:
             return plan
         if stage.stage == PLANNED:
             return tracking.following(self.settings, n_states)
+        if stage.stage == STEERED:
+            return tracking.steering(self.settings, n_states)
         return tracking.without_targets(self.settings, n_states)

@@ -31,6 +31,8 @@ RANDOM, KAPPA, MAXENT, WEIGHTED_MAXENT, SMM, POLICY, TRACKING = range(7)
 NO_BONUS, PAPER_BONUS, BERNSTEIN_BONUS = range(3)
 #: The exponent at which rewards are rebased: e^-30 is far from underflow.
 FARTHEST = 30.0
+#: Of pairs that are where they shall be, if visited once.
+LEAST_SHORTFALL = 1e-9
 #: All bounds are recomputed when time has grown by this factor: log(1/delta_t) hardly moves.
 REFRESH_FACTOR = 1.01
 
@@ -53,6 +55,7 @@ class Plan(NamedTuple):
     is_prioritized: bool
     tolerance: float  # of value iteration, relative to the span of V
     most_backups: int  # of prioritized sweeping, per step
+    is_steering: bool  # kappa: x is how far a pair is from its target
 
 
 @inner
@@ -186,6 +189,8 @@ def _weight(memory: Memory, plan: Plan, pair: int) -> float:
     if plan.kind == MAXENT:
         # -log d_hat(s), up to the constant log t, which no policy can change (Hazan et al. 2019).
         return -math.log(max(float(memory.state_visits[memory.pair_state[pair]]), plan.epsilon))
+    if plan.is_steering and memory.visits[pair] > 0:
+        return _shortfall(memory, pair)
     log_visits = math.log(max(float(memory.visits[pair]), plan.epsilon))
     c = memory.upper[pair]
     if plan.kind == WEIGHTED_MAXENT:  # c (log n - log T) (Tarbouriech et al. 2020)
@@ -195,6 +200,17 @@ def _weight(memory: Memory, plan: Plan, pair: int) -> float:
     if plan.kind == SMM and plan.is_uniform_target:
         return -log_visits
     return math.log(c) - log_visits  # kappa: log x; smm: log target - log d_hat (Lee et al. 2019)
+
+
+@inner
+def _shortfall(memory: Memory, pair: int) -> float:
+    """Return log x with x = (target - T) / (target + T), less than that of an unseen pair.
+
+    A pair that is where it shall be is worth next to nothing, and the less the better it is known.
+    """
+    target, T = memory.target[pair], memory.visits[pair]
+    least = LEAST_SHORTFALL / T
+    return math.log(max((target - T) / (target + T), least))
 
 
 @inner

@@ -78,4 +78,5 @@ def common_plan(settings: ExploreSettings, n_states: int, kind: int) -> Plan:
         is_prioritized=is_prioritized,
         tolerance=float(settings.tolerance),
         most_backups=settings.most_backups or most_backups,
+        is_steering=False,
     )

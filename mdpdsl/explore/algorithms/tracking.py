@@ -8,7 +8,9 @@ In stages, see `mdpdsl.explore.tracking`:
    the estimated model, T being the visits so far and m the steps left (`mdpdsl.programs`). T + m d
    are the targets that the visits of pairs shall come to.
 3. Between two plans the action is, of those short of their target, the one with the largest
-   UCB(c)/T. States need no steering: that the actions have their shares brings them along.
+   UCB(c)/T. States need no steering as long as actions that have their shares bring them along.
+4. *Steering*: where they do not, plans promise less and less. Then kappa-Explorer-DP heads for the
+   pairs far from their targets, with (target - T) / (target + T) in place of UCB(c)/T.
 
 p = 1 is the average L_Avg, a large p the worst case L_Worst; it is max(1, 1.5 (kappa - 1)) unless
 given, more than U_kappa has: chance and caution blunt what is planned.
@@ -27,27 +29,35 @@ from mdpdsl.kernels.rewards import KAPPA, TRACKING, Plan
 #: Of the cold start, and where no plan can be made. Nothing found all pairs sooner.
 COLD_KAPPA = 2.0
 COLD_GAMMA = 0.95
+#: Of steering. A larger one would go for the pair furthest behind alone.
+STEERING_KAPPA = 1.0
 #: Of Bernstein's bonus. With 2, pairs whose first visits happen to agree are the worst off.
 BETA = 2.5
 
 
 def plan(settings: ExploreSettings, n_states: int) -> Plan:
     """Return the plan of the cold start."""
-    return common_plan(_with_bonus(settings), n_states, KAPPA)._replace(
-        kappa=COLD_KAPPA, gamma=COLD_GAMMA, horizon=0
-    )
+    return _kappa_dp(settings, n_states, COLD_KAPPA)
 
 
 def following(settings: ExploreSettings, n_states: int) -> Plan:
-    """Return the plan by which targets are followed."""
+    """Return the plan by which targets are followed, action by action."""
     return common_plan(_with_bonus(settings), n_states, TRACKING)._replace(horizon=0)
+
+
+def steering(settings: ExploreSettings, n_states: int) -> Plan:
+    """Return the plan by which pairs far from their targets are headed for."""
+    return _kappa_dp(settings, n_states, STEERING_KAPPA)._replace(is_steering=True)
 
 
 def without_targets(settings: ExploreSettings, n_states: int) -> Plan:
     """Return the plan where there are no targets: kappa-Explorer-DP."""
-    return common_plan(_with_bonus(settings), n_states, KAPPA)._replace(
-        kappa=min(settings.kappa, COLD_KAPPA), gamma=COLD_GAMMA, horizon=0
-    )
+    return _kappa_dp(settings, n_states, min(settings.kappa, COLD_KAPPA))
+
+
+def _kappa_dp(settings: ExploreSettings, n_states: int, kappa: float) -> Plan:
+    settings = replace(_with_bonus(settings), kappa=kappa, gamma=COLD_GAMMA, horizon=None)
+    return common_plan(settings, n_states, KAPPA)
 
 
 def _with_bonus(settings: ExploreSettings) -> ExploreSettings:

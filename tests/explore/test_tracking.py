@@ -294,6 +294,19 @@ def test_a_power_that_would_go_all_into_one_state_is_lowered() -> None:
     assert tracked_plan.affordable(half, 8.0)[0] == 8  # as there is a pair never visited
 
 
+def test_bounds_of_plans_are_above_the_estimate_and_come_down_to_it() -> None:
+    shares = np.array([0.7, 0.2, 0.1])
+    before = np.ones(1)
+    for T in (1, 2, 10, 100, 1_000, 10**6):
+        visits, squares = np.array([T]), np.array([float(np.sum((shares * T) ** 2))])
+        bound = tracked_plan.cautious_bounds(visits, squares)
+        assert 1 - float(np.sum(shares**2)) < bound <= before
+        before = bound
+    assert before == pytest.approx(0.46, abs=1e-3)
+    # Outcomes that agree leave a part open that is rare.
+    assert tracked_plan.cautious_bounds(np.array([40]), np.array([1600.0])) == pytest.approx(0.2)
+
+
 @given(st.data())
 def test_the_model_to_plan_on_is_between_the_counts_and_the_mean_of_the_state(
     data: st.DataObject,

@@ -15,7 +15,7 @@ from mdpdsl.compile.model import Model
 from mdpdsl.estimate.stored import EXPLORED, StoredModel, save_graph
 from mdpdsl.explore.executor import TrialResult
 from mdpdsl.explore.optimum import Limits
-from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.explore.settings import WITH_KAPPA, ExploreSettings
 from mdpdsl.explore.summary import Summary
 from mdpdsl.report.run import COMPARISON
 from mdpdsl.results import RunConfiguration, RunDirectory, RunError, current_versions, write_json
@@ -113,7 +113,7 @@ class ComparisonFolder:
 
     def _row_name(self, settings: ExploreSettings) -> str:
         words = [f"{len(self.rows) + 1:02d}", settings.algorithm]
-        if settings.algorithm in ("kappa-dp", "kappa-lp"):
+        if settings.algorithm in WITH_KAPPA:
             words.append(f"kappa{settings.kappa:g}")
         if settings.horizon is not None:
             words.append(f"h{settings.horizon}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdpdsl.cli.observed import print_missing, print_rejections, print_unseen
 from mdpdsl.compile.model import Model
-from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.explore.settings import WITH_KAPPA, ExploreSettings
 from mdpdsl.results import RunConfiguration
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ def print_live(model: Model, record: dict[str, Any], result: LiveResult) -> None
 
 
 def _label(settings: ExploreSettings) -> str:
-    if settings.algorithm not in ("kappa-dp", "kappa-lp"):
+    if settings.algorithm not in WITH_KAPPA:
         return settings.algorithm
-    horizon = "" if settings.horizon is None else f", H={settings.horizon_text}"
+    has_horizon = settings.algorithm == "kappa-dp" and settings.horizon is not None
+    horizon = f", H={settings.horizon_text}" if has_horizon else ""
     return f"{settings.algorithm} (kappa={settings.kappa:g}{horizon})"

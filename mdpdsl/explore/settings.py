@@ -14,6 +14,8 @@ TARGETS = ("complexity", "uniform")
 SIMULATIONS = ("model", "continuous")
 RADII = ("paper", "weissman")
 FORMULATIONS = ("compact", "full")
+#: The explorers that kappa means something to.
+WITH_KAPPA = ("kappa-dp", "kappa-lp", "tracking")
 
 
 class SettingsError(ValueError):
@@ -25,7 +27,7 @@ class ExploreSettings:
     """How to explore; None takes the algorithm's own default.
 
     `horizon` is the depth of planning, None without end; `epsilon` the least a visit count counts
-    (T+ = max(T, epsilon)); `beta` scales the Bernstein bonus (2; 2.5 for tracking); `xi` is the
+    (T+ = max(T, epsilon)); `beta` scales the Bernstein bonus (2; tracking has its own); `xi` is the
     share of random actions of maxent; `tolerance` ends value iteration, relative to the span of the
     values; `most_backups` bounds prioritized sweeping per step; `discounts_last` is false for the
     paper's choice of action, which does not discount the value of the next state; `simulate` says

@@ -23,6 +23,7 @@ from mdpdsl.estimate.counts import Counts, estimated_complexity, read_counts
 from mdpdsl.estimate.places import COUNTS, run_place, what_is_missing
 from mdpdsl.estimate.stored import resumed_model
 from mdpdsl.explore.metrics import Measures, measure
+from mdpdsl.explore.settings import WITH_KAPPA
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.report.reference import Reference, reference_of
@@ -99,10 +100,10 @@ class Run:
         if self.kind == "estimate":
             return "log estimate"
         algorithm = str(settings["algorithm"])
-        if algorithm not in ("kappa-dp", "kappa-lp"):
+        if algorithm not in WITH_KAPPA:
             return algorithm
         horizon = settings.get("horizon")
-        depth = "" if horizon is None or algorithm == "kappa-lp" else f", H = {horizon}"
+        depth = "" if horizon is None or algorithm != "kappa-dp" else f", H = {horizon}"
         return f"{algorithm}, κ = {settings['kappa']:g}{depth}"
 
     @property

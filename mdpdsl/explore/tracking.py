@@ -36,8 +36,8 @@ LOOK_FACTOR = 1.02
 #: It ends when pairs have been visited so often on average, or this part of the budget is spent,
 SEVERAL = 10
 COLD_SHARE = 0.1
-#: and most of the states are seen, or none was new since this part of the time; ...
-MOST_STATES = 0.9
+#: and all states are seen, which plans know nothing of before, or none was new since this part of
+#: the time; ...
 STALE = 0.3
 #: ... or this part of the budget is spent.
 MOST_COLD = 0.3
@@ -146,9 +146,9 @@ class Tracking:
         done, first = stage.step, self.records[-1] if self.records else stage
         found_at = done if stage.states_seen > first.states_seen else first.found_at
         spent = 0.0 if self.settings.anytime else self._spent(done)
-        has_most = stage.states_seen >= MOST_STATES * self.spaces.n_states
+        has_all = stage.states_seen == self.spaces.n_states
         has_enough = done >= SEVERAL * self.spaces.n_pairs or spent >= COLD_SHARE
-        if (has_enough and (has_most or found_at <= STALE * done)) or spent >= MOST_COLD:
+        if (has_enough and (has_all or found_at <= STALE * done)) or spent >= MOST_COLD:
             return None
         shortest = FIRST_LOOK
         if not self.settings.anytime:

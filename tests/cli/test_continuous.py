@@ -2,15 +2,12 @@
 
 import json
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.cli.test_explore import counts_of, run
+from tests.cli.test_explore import counts_of, run, started_and_saved
 
 DRIFT = """
 mdp drift
@@ -93,27 +90,16 @@ def test_a_system_that_fails_is_a_run_that_failed(command: str, tmp_path: Path) 
     assert "the continuous system may visit them" in done.stderr
 
 
-#: The command line, saving so often that a run need not be watched for long before it is killed.
-IMPATIENT = [
-    sys.executable,
-    "-c",
-    "from mdpdsl.explore import trial; trial.SAVE_SECONDS = 0.1; "
-    "from mdpdsl.cli import main; main()",
-]
-
-
 def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     arguments = ["explore", "mountain_car", "--simulate", "continuous", "--kappa", "2"]
     arguments += ["--steps", "400_000", "--seed", "4"]
     whole = run(*arguments, "--out", "whole", "--json", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
-    process = subprocess.Popen([*IMPATIENT, *arguments, "--out", "parts"], cwd=tmp_path)
-    state_file = tmp_path / "parts" / "trial-000" / "state.npz"
-    while not state_file.exists() and process.poll() is None:
-        time.sleep(0.02)
+    process = started_and_saved(*arguments, folder="parts", cwd=tmp_path)
     process.kill()
-    assert process.wait() == -signal.SIGKILL
-    with np.load(state_file) as saved:
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    with np.load(tmp_path / "parts" / "trial-000" / "state.npz") as saved:
         assert saved["raw_values"].shape == (2,)
         assert 0 < saved["visits"].sum() < 400_000
     resumed = run("explore", "--resume", "parts", "--json", cwd=tmp_path)

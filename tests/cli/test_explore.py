@@ -16,10 +16,30 @@ import pytest
 from mdpdsl.graph.npz import from_npz
 
 MDPDSL = [sys.executable, "-m", "mdpdsl"]
+#: The command line, saving so often that a run need not be watched for long before it is killed.
+IMPATIENT = [
+    sys.executable,
+    "-c",
+    "from mdpdsl.explore import trial; trial.SAVE_SECONDS = 0.1; "
+    "from mdpdsl.cli import main; main()",
+]
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*MDPDSL, *arguments], cwd=cwd, capture_output=True, text=True)
+
+
+def started_and_saved(*arguments: str, folder: str, cwd: Path) -> subprocess.Popen[str]:
+    """Start a run, and wait until it has saved its state for the first time."""
+    process = subprocess.Popen(
+        [*IMPATIENT, *arguments, "--out", folder, "--jobs", "1"],
+        cwd=cwd,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (cwd / folder / "trial-000" / "state.npz").exists() and process.poll() is None:
+        time.sleep(0.01)
+    return process
 
 
 def test_explore_says_what_the_contract_says(tmp_path: Path) -> None:
@@ -149,16 +169,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
     arguments = ["explore", "pendulum", "--kappa", "2", "--steps", "6_000_000", "--seed", "4"]
     whole = run(*arguments, "--out", "whole", "--json", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
-    process = subprocess.Popen(
-        [*MDPDSL, *arguments, "--out", "parts", "--jobs", "1"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    run_file = tmp_path / "parts" / "run.json"
-    while not run_file.exists() and process.poll() is None:
-        time.sleep(0.05)
-    time.sleep(0.8)
+    process = started_and_saved(*arguments, folder="parts", cwd=tmp_path)
     process.send_signal(sign)
     _, told = process.communicate()
     assert process.returncode != 0

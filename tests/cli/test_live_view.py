@@ -19,7 +19,12 @@ from mdpdsl.explore.optimum import Limits
 from mdpdsl.explore.standing import Standing
 from tests.cli.run import quick
 
-ARGUMENTS = ("explore", "pendulum", "--kappa", "10", "--steps", "60_000", "--jobs", "1")
+ARGUMENTS = ("explore", "riverswim", "--kappa", "10", "--steps", "60_000", "--jobs", "1")
+#: The command line, looking after every part of a run, however soon the whole is done.
+WATCHFUL = (
+    "from mdpdsl.explore import executor; executor.LOOK_SECONDS = 0.0; "
+    "from mdpdsl.cli import main; main()"
+)
 #: As wide as a line of figures.
 WIDE = {"COLUMNS": "140", "TERM": "xterm"}
 
@@ -70,7 +75,7 @@ def test_a_log_has_lines_only_if_asked(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_a_terminal_shows_coverage_figures_and_rate(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "mdpdsl", *ARGUMENTS, "--out", "run"],
+        [sys.executable, "-c", WATCHFUL, *ARGUMENTS, "--out", "run"],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=theirs,

@@ -27,6 +27,7 @@ from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.standing import Standing, standing
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.memory import Memory
+from mdpdsl.programs.threads import in_one_thread
 from mdpdsl.results import write_arrays, write_json
 
 #: Seconds between two looks at whether to stop, and between two savings.
@@ -106,6 +107,7 @@ def compile_loop(
         trial.explorer.episodes.rehearse(trial.explorer.memory, trial.explorer.plan)
 
 
+@in_one_thread
 def continue_trial(
     trial: Trial, truth: TransitionGraph, watch: Watch, save_to: Path | None
 ) -> None:

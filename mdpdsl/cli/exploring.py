@@ -64,7 +64,7 @@ def setting_options(function: F) -> F:
             help="Of tracking: 1 for the average, more for the worst; auto follows from --kappa.",
         ),
         click.option("epsilon", "--epsilon", type=float, help="T+ = max(T, epsilon)."),
-        click.option("bonus", "--bonus", help="paper, bernstein or none; pooled for tracking."),
+        click.option("bonus", "--bonus", help="paper, bernstein or none."),
         click.option("delta", "--delta", type=float, help="Confidence level."),
         click.option("gamma", "--gamma", type=float, help="Discount of planning."),
         click.option("steps", "--steps", type=whole_number, help="Steps of a trial."),

@@ -97,7 +97,7 @@ SETTINGS = {
     "power": "of tracking: 1 for the average, more for the worst pair",
     "algorithm": "which explorer",
     "horizon": "depth of planning, or `inf`",
-    "bonus": "what UCB(c) adds to c: paper, bernstein or none; pooled for tracking",
+    "bonus": "what UCB(c) adds to c: paper, bernstein or none",
     "radius": "of the confidence sets: paper or weissman",
     "eta": "half of the least share of a pair in a plan, or `auto`",
     "simulate": "model, or the continuous system behind it",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 
 from mdpdsl.diagnostics import did_you_mean
 
-BONUSES = ("paper", "bernstein", "pooled", "none")
+BONUSES = ("paper", "bernstein", "none")
 PLANNERS = ("auto", "full", "prioritized")
 TARGETS = ("complexity", "uniform")
 SIMULATIONS = ("model", "continuous")
@@ -43,7 +43,7 @@ class ExploreSettings:
 
     Of tracking: `power` p of the sum (c/T)^p that its plans minimise, None for
     max(1, 1.5 (kappa - 1)); `anytime` has it plan for a tenth of the steps done, whatever `steps`
-    is; its `bonus` may be pooled.
+    is.
     """
 
     algorithm: str = "kappa-dp"
@@ -101,8 +101,6 @@ class ExploreSettings:
             _require(0 <= self.eta <= 0.5, "eta", self.eta, "auto, or between 0 and 0.5")
         if self.oracle_seconds is not None:
             _require(self.oracle_seconds > 0, "oracle_seconds", self.oracle_seconds, "positive")
-        if self.bonus == "pooled" and self.algorithm != "tracking":
-            raise SettingsError("the bonus `pooled` is for tracking; take paper, bernstein or none")
         if self.power is not None:
             is_power = self.power >= 1 and math.isfinite(self.power)
             _require(is_power, "power", self.power, "auto, or 1 or more")

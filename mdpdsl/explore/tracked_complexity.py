@@ -1,9 +1,11 @@
-"""Complexities of pairs seen a few times, told from those of all the others.
+"""Upper bounds of c(s,a) = 1 - sum P^2 that `tracking` plans with.
 
-Of how c is distributed over the pairs of a model the counts of all pairs tell much, even where each
-says little: in a maze with certain moves, that a few equal outcomes mean c = 0; in a slippery grid,
-that they were luck. The distribution is estimated by maximum likelihood, without a shape of its own
-(an empirical Bayes estimate, found by expectation maximisation).
+A pair's own counts bound it by c_hat + sqrt(c_hat (1 - c_hat) / T) + 8/T: Bernstein's bonus with a
+weight of its own for what is rare. And of how c is distributed over the pairs of a model the counts
+of all pairs tell much, even where each says little: in a maze with certain moves, that a few equal
+outcomes mean c = 0; in a slippery grid, that they were luck. The distribution is estimated by
+maximum likelihood, without a shape of its own (an empirical Bayes estimate, found by expectation
+maximisation). Of the two bounds the smaller one holds.
 """
 
 from __future__ import annotations
@@ -12,28 +14,40 @@ import numpy as np
 
 from mdpdsl.graph.space import FloatArray, IntArray
 
+#: Of a pair's own bound, for deviations and for what is rare. Bernstein's beta and beta^2 are too
+#: much for the one, so that pairs with a large c get too little, or too little for the other: of
+#: some hundred pairs, there is one whose first T outcomes agree though its c is 8/T.
+DEVIATION, RARITY = 1.0, 8.0
+#: By how many standard deviations the other bound lies above the mean of c, given the counts.
+DEVIATIONS = 4.0
 #: The values that c may have.
 VALUES = np.concatenate([[0.0], np.geomspace(0.003, 0.3, 16), np.linspace(0.325, 0.99, 20)])
 #: Of expectation maximisation.
 ROUNDS = 40
 #: How much of the distribution is spread evenly, whatever the counts say.
 DOUBT = 0.02
-#: By how many standard deviations the bounds lie above the mean, at the most.
-DEVIATIONS = 3.0
 
 
-def pooled_bounds(visits: IntArray, squares: FloatArray, beta: float) -> FloatArray:
-    """Return upper bounds of c, from visits T and the sums of squared counts, [n_pairs].
+def planning_bounds(visits: IntArray, squares: FloatArray) -> FloatArray:
+    """Return upper bounds of c, from visits T and the sums of squared counts, [n_pairs]."""
+    bounds: FloatArray = np.minimum(own_bounds(visits, squares), pooled_bounds(visits, squares))
+    return bounds
 
-    The mean of c given a pair's own counts, and Bernstein's bonus for it, but no more than what
-    the spread of c, given the counts, calls for.
-    """
-    T = visits.astype(np.float64)
-    chances = _posterior(*_attempts(T, squares))
+
+def own_bounds(visits: IntArray, squares: FloatArray) -> FloatArray:
+    """Return the bounds that each pair's counts give, 1 up to one visit."""
+    T = np.maximum(visits, 2.0)
+    c = np.minimum(1.0, (1 - squares / T**2) * T / (T - 1))
+    bound = c + DEVIATION * np.sqrt(c * (1 - c) / T) + RARITY / T
+    return np.where(visits < 2, 1.0, np.minimum(1.0, bound))
+
+
+def pooled_bounds(visits: IntArray, squares: FloatArray) -> FloatArray:
+    """Return the bounds that a pair's counts give together with those of all the others."""
+    chances = _posterior(*_attempts(visits.astype(np.float64), squares))
     c = chances @ VALUES
     deviation = np.sqrt(np.maximum(chances @ VALUES**2 - c**2, 0.0))
-    own = beta * np.sqrt(c * (1 - c) / np.maximum(T, 1.0)) + beta**2 / np.maximum(T, 1.0)
-    bounds: FloatArray = np.minimum(c + np.minimum(DEVIATIONS * deviation, own), 1.0)
+    bounds: FloatArray = np.minimum(c + DEVIATIONS * deviation, 1.0)
     return bounds
 
 

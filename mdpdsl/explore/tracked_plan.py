@@ -8,10 +8,10 @@ import numpy as np
 
 from mdpdsl.estimate.counts import Counts
 from mdpdsl.explore.algorithms.tracking import following
-from mdpdsl.explore.pooled_complexity import pooled_bounds
 from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.explore.tracked_complexity import planning_bounds
 from mdpdsl.explore.tracked_model import TrackedModel, tracked_model
-from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.memory import Memory
 from mdpdsl.kernels.policy import complexity_bounds
@@ -24,12 +24,6 @@ from mdpdsl.programs.visitable import AllocationError
 TOLERANCE = 1e-2
 #: A plan whose flow is further out of balance than this is none.
 BALANCED = 1e-6
-#: Of the bonus of pooled bounds.
-POOLED_BETA = 2.0
-#: Of Bernstein's bonus in plans, for deviations and for what is rare. The usual beta and beta^2 are
-#: too much for the one, so that pairs with a large c get too little, or too little for the other:
-#: of some hundred pairs, there is one whose first T outcomes agree though its c is 8/T.
-DEVIATION, RARITY = 1.0, 8.0
 #: Larger models, whose plans would take more than about a second, are explored without; up to so
 #: many states they never do.
 MOST_MULTIPLICATIONS = 2e8
@@ -111,23 +105,12 @@ def planning_problem(
         equations = NormalEquations(flow_rows(model.graph))
         if equations.multiplications > MOST_MULTIPLICATIONS:
             raise AllocationError("the model is too large to plan for")
-    if settings.bonus == "pooled":
-        beta = POOLED_BETA if settings.beta is None else settings.beta
-        upper = pooled_bounds(memory.visits, memory.squares, beta)
-    elif settings.bonus in (None, "bernstein") and settings.beta is None:
-        upper = cautious_bounds(memory.visits, memory.squares)
+    if settings.bonus in (None, "bernstein") and settings.beta is None:
+        upper = planning_bounds(memory.visits, memory.squares)
     else:
         upper = complexity_bounds(memory, following(settings, spaces.n_states))
     visits = memory.visits.astype(np.float64)
     return TrackedPlan(model, np.where(model.is_planned, upper, 0.0), visits, left, memory.center)
-
-
-def cautious_bounds(visits: IntArray, squares: FloatArray) -> FloatArray:
-    """Return upper bounds of c(s,a) = 1 - sum P^2 from T and sum T(s')^2, [n_pairs]."""
-    T = np.maximum(visits, 2.0)
-    c = np.minimum(1.0, (1 - squares / T**2) * T / (T - 1))
-    bound = c + DEVIATION * np.sqrt(c * (1 - c) / T) + RARITY / T
-    return np.where(visits < 2, 1.0, np.minimum(1.0, bound))
 
 
 def affordable(problem: TrackedPlan, power: float) -> tuple[float, Targets]:

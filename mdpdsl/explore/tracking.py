@@ -38,23 +38,24 @@ SEVERAL = 10
 COLD_SHARE = 0.1
 #: and all states are seen, which plans know nothing of before, or none was new since this part of
 #: the time; ...
-STALE = 0.3
+STALE = 0.15
 #: ... or this part of the budget is spent.
 MOST_COLD = 0.3
 
 #: A plan holds for this part of the steps done, and this one of those left, ...
 GROWTH = 0.25
-SHRINKAGE = 0.15
+SHRINKAGE = 0.25
 #: ... but at least for this part of the budget.
-LEAST_SHARE = 0.01
+LEAST_SHARE = 0.03
 #: A plan is steered if it promises an L_Worst larger by this factor than the last one, which
-#: promised a larger one than the last but one.
+#: promised a larger one than the last but one, ...
 LAG = 1.05
+#: ... or no more than this part of the budget is left: plans leave to chance which states come
+#: short, and there will be none to make up for it.
+FINISH = 0.1
 #: Without a budget a plan is for this part of the steps done, and holds to its end.
 ANYTIME_GROWTH = 0.1
 
-#: Of kappa - 1, for p.
-POWER_FACTOR = 1.5
 #: The part of p - 1 that plans have with nothing of the budget spent yet.
 EARLY_POWER = 0.6
 #: From plan to plan p - 1 rises by this factor at most, where it could not be afforded before, and
@@ -182,7 +183,7 @@ class Tracking:
         memory.target[:] = found.target
         return replace(
             stage,
-            stage=STEERED if self._is_lagging(found.worst) else PLANNED,
+            stage=STEERED if self._is_steered(found.worst, left) else PLANNED,
             power=power,
             weight=problem.model.weight,
             worst=found.worst,
@@ -190,8 +191,10 @@ class Tracking:
             status=found.status,
         )
 
-    def _is_lagging(self, worst: float) -> bool:
-        """Tell whether the plans before have not been carried out, now that this is promised."""
+    def _is_steered(self, worst: float, left: int) -> bool:
+        """Tell whether a plan is to be steered: by the end, or as those before promised more."""
+        if not self.settings.anytime and left <= FINISH * self.settings.steps:
+            return True
         before = [record.worst for record in self.records[-2:]]
         if len(before) < 2 or before[0] is None or before[1] is None:
             return False
@@ -202,9 +205,8 @@ class Tracking:
 
         After a plan that could not afford it, it rises step by step.
         """
-        settings = self.settings
-        most = settings.power or max(1.0, POWER_FACTOR * (settings.kappa - 1))
-        spent = 1.0 if settings.anytime else self._spent(done)
+        most = tracking.full_power(self.settings)
+        spent = 1.0 if self.settings.anytime else self._spent(done)
         power = 1 + (most - 1) * (EARLY_POWER + (1 - EARLY_POWER) * spent)
         before = self.records[-1].power if self.records else None
         return power if before is None else min(power, 1 + RISE * max(before - 1, LEAST_RISE))

@@ -2,8 +2,9 @@
 
 In stages, see `mdpdsl.explore.tracking`:
 
-1. *Cold start*: kappa-Explorer-DP with kappa = 2 and Bernstein's bonus, which goes for the least
-   visited pairs and takes unknown ones for the best, until there is enough to plan with.
+1. *Cold start*: kappa-Explorer-DP with Bernstein's bonus and a kappa between 1 and 1.5, which goes
+   for the least visited pairs and takes unknown ones for the best, until there is enough to plan
+   with.
 2. *Plans*: the shares d of visits that minimise sum (UCB(c) / (T + m d))^p over the occupancies of
    the estimated model, T being the visits so far and m the steps left (`mdpdsl.programs`). T + m d
    are the targets that the visits of pairs shall come to.
@@ -26,18 +27,31 @@ from mdpdsl.explore.algorithms import common_plan
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.kernels.rewards import KAPPA, TRACKING, Plan
 
-#: Of the cold start, and where no plan can be made. Nothing found all pairs sooner.
-COLD_KAPPA = 2.0
-COLD_GAMMA = 0.95
-#: Of steering. A larger one would go for the pair furthest behind alone.
+#: Of kappa - 1, for p.
+POWER_FACTOR = 1.5
+#: Of the cold start, and where no plan can be made. With a smaller gamma it takes longer to find
+#: all states, with a larger kappa it spends too much on pairs that are hard to reach. Before plans
+#: with p = 10 or more it is this kappa, for those nearer to the average one nearer to 1.
+COLD_KAPPA = 1.5
+COLD_POWER = 10.0
+COLD_GAMMA = 0.99
+#: Of steering. A larger kappa would go for the pair furthest behind alone.
 STEERING_KAPPA = 1.0
+STEERING_GAMMA = 0.95
 #: Of Bernstein's bonus. With 2, pairs whose first visits happen to agree are the worst off.
 BETA = 2.5
 
 
 def plan(settings: ExploreSettings, n_states: int) -> Plan:
     """Return the plan of the cold start."""
-    return _kappa_dp(settings, n_states, COLD_KAPPA)
+    share = min(1.0, full_power(settings) / COLD_POWER)
+    kappa = 1 + share * (COLD_KAPPA - 1)
+    return _kappa_dp(settings, n_states, kappa, COLD_GAMMA)
+
+
+def full_power(settings: ExploreSettings) -> float:
+    """Return the power p that plans have in the end."""
+    return settings.power or max(1.0, POWER_FACTOR * (settings.kappa - 1))
 
 
 def following(settings: ExploreSettings, n_states: int) -> Plan:
@@ -47,20 +61,20 @@ def following(settings: ExploreSettings, n_states: int) -> Plan:
 
 def steering(settings: ExploreSettings, n_states: int) -> Plan:
     """Return the plan by which pairs far from their targets are headed for."""
-    return _kappa_dp(settings, n_states, STEERING_KAPPA)._replace(is_steering=True)
+    by_values = _kappa_dp(settings, n_states, STEERING_KAPPA, STEERING_GAMMA)
+    return by_values._replace(is_steering=True)
 
 
 def without_targets(settings: ExploreSettings, n_states: int) -> Plan:
     """Return the plan where there are no targets: kappa-Explorer-DP."""
-    return _kappa_dp(settings, n_states, min(settings.kappa, COLD_KAPPA))
+    return _kappa_dp(settings, n_states, min(settings.kappa, COLD_KAPPA), COLD_GAMMA)
 
 
-def _kappa_dp(settings: ExploreSettings, n_states: int, kappa: float) -> Plan:
-    settings = replace(_with_bonus(settings), kappa=kappa, gamma=COLD_GAMMA, horizon=None)
+def _kappa_dp(settings: ExploreSettings, n_states: int, kappa: float, gamma: float) -> Plan:
+    settings = replace(_with_bonus(settings), kappa=kappa, gamma=gamma, horizon=None)
     return common_plan(settings, n_states, KAPPA)
 
 
 def _with_bonus(settings: ExploreSettings) -> ExploreSettings:
-    # Bounds that are pooled are made for plans; between them those of single pairs serve.
-    bonus = "bernstein" if settings.bonus in (None, "pooled") else settings.bonus
+    bonus = settings.bonus or "bernstein"
     return replace(settings, bonus=bonus, beta=BETA if settings.beta is None else settings.beta)

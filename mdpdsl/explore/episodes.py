@@ -78,11 +78,14 @@ class Episodes:
             return 0
         return start_of(self.records[-1].episode + 1, self.settings.first_episode)
 
-    def begin(self, memory: Memory, plan: Plan, counts: Counts, c: FloatArray | None) -> Plan:
+    def begin(
+        self, memory: Memory, plan: Plan, count: Callable[[], Counts], c: FloatArray | None
+    ) -> Plan:
         """Plan the next episode and have its policy followed; return the plan, as it was."""
         settings, visits = self.settings, memory.visits
         done = int(memory.integers[TIME])
         m = episode_at(done, settings.first_episode)
+        counts = count()
         upper = self._upper_bounds(memory, plan, counts, done + 1)
         radius = l1_radius(visits, self.spaces.n_states, done + 1, settings.delta, settings.radius)
         model = confidence_balls(counts, self.spaces, radius)

@@ -60,7 +60,7 @@ class Explorer:
             return sys.maxsize
         done = int(self.memory.integers[TIME])
         if self.episodes.next_start <= done:
-            self.plan = self.episodes.begin(self.memory, self.plan, self.counts, c)
+            self.plan = self.episodes.begin(self.memory, self.plan, lambda: self.counts, c)
         return self.episodes.next_start - done
 
     def observe(self, state: int, action: int, next_state: int) -> None:

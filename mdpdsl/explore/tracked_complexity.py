@@ -17,7 +17,7 @@ from mdpdsl.graph.space import FloatArray, IntArray
 #: Of a pair's own bound, for deviations and for what is rare. Bernstein's beta and beta^2 are too
 #: much for the one, so that pairs with a large c get too little, or too little for the other: of
 #: some hundred pairs, there is one whose first T outcomes agree though its c is 8/T.
-DEVIATION, RARITY = 1.0, 8.0
+DEVIATION, RARITY = 0.25, 8.0
 #: By how many standard deviations the other bound lies above the mean of c, given the counts.
 DEVIATIONS = 4.0
 #: The values that c may have.

@@ -110,6 +110,13 @@ def planning_problem(
     else:
         upper = complexity_bounds(memory, following(settings, spaces.n_states))
     visits = memory.visits.astype(np.float64)
+    # States never seen are taken to be as badly off as the worst that is known: were they worse,
+    # a state that is there in name only would be the end of everything else.
+    is_known = model.is_planned & (visits > 0)
+    worst = float(np.max(upper[is_known] / visits[is_known], initial=0.0))
+    is_hoped_for = ~model.is_seen[spaces.pair_state]
+    upper = np.where(is_hoped_for, 1.0, upper)
+    visits = np.where(is_hoped_for, 1 / worst if worst > 0 else 1.0, visits)
     return TrackedPlan(model, np.where(model.is_planned, upper, 0.0), visits, left, memory.center)
 
 

@@ -7,7 +7,7 @@ a run was stopped and resumed makes no difference.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ COLD, PLANNED, STEERED, UNPLANNED = "cold start", "plan", "steered plan", "no pl
 
 #: The cold start is looked at after so many steps, and when time has grown by this factor.
 FIRST_LOOK = 50
-LOOK_FACTOR = 1.02
+LOOK_FACTOR = 1.05
 #: It ends when pairs have been visited so often on average, or this part of the budget is spent,
 SEVERAL = 10
 COLD_SHARE = 0.1
@@ -98,7 +98,9 @@ class Tracking:
         """After how many steps there is something to decide again."""
         return self.records[-1].step + self.records[-1].steps if self.records else 0
 
-    def begin(self, memory: Memory, plan: Plan, counts: Counts, c: FloatArray | None) -> Plan:
+    def begin(
+        self, memory: Memory, plan: Plan, count: Callable[[], Counts], c: FloatArray | None
+    ) -> Plan:
         """Go on with the cold start, or plan; return what is followed from now on."""
         stage = self._described(memory, c)
         if not self.records or self.records[-1].stage == COLD:
@@ -108,7 +110,7 @@ class Tracking:
                 return plan
         lasts, left = self._lengths(stage.step)
         began = time.perf_counter()
-        stage = self._planned(replace(stage, steps=lasts), memory, counts, left)
+        stage = self._planned(replace(stage, steps=lasts), memory, count(), left)
         self.records.append(replace(stage, seconds=time.perf_counter() - began))
         plan = self._followed(stage, plan)
         plan_afresh(memory, plan)

@@ -22,7 +22,7 @@ import numpy as np
 
 from mdpdsl.estimate.counts import Counts
 from mdpdsl.graph.analysis import end_components, reachable_states
-from mdpdsl.graph.convert import with_rows
+from mdpdsl.graph.convert import scaled_rows, with_rows
 from mdpdsl.graph.space import BoolArray, IntArray, StateSpace
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -46,7 +46,7 @@ class TrackedModel:
 
 def tracked_model(counts: Counts, spaces: TransitionGraph, here: int) -> TrackedModel:
     """Estimate the model to plan on, for a run that is in state `here`, or anywhere if < 0."""
-    from scipy.sparse import csr_array, diags_array
+    from scipy.sparse import csr_array
 
     shape = (spaces.n_pairs, spaces.n_states)
     T: Any = csr_array(
@@ -58,9 +58,9 @@ def tracked_model(counts: Counts, spaces: TransitionGraph, here: int) -> Tracked
     leaving = np.asarray(by_state.sum(axis=1))
     w = shared_weight(T, by_state, spaces.pair_state)
     visits = counts.visits.astype(np.float64)
-    R = diags_array(1 / np.maximum(leaving, 1.0)) @ by_state
+    R = scaled_rows(by_state, 1 / np.maximum(leaving, 1.0))
     borrowed = np.where(visits > 0, w, 1.0)
-    rows: Any = T + diags_array(borrowed) @ (of_state.T @ R)
+    rows: Any = T + scaled_rows(R[spaces.pair_state], borrowed)
     # Were they to lead nowhere, a plan would keep away from all that leads to them.
     unknown = np.flatnonzero(leaving[spaces.pair_state] == 0)
     back = np.full(len(unknown), int(np.argmax(leaving)))
@@ -98,7 +98,7 @@ def _hopes(spaces: TransitionGraph, is_seen: BoolArray) -> Any:
     near, unseen = frontier(spaces.states, is_seen)
     size = (spaces.n_states, spaces.n_states)
     next_to = csr_array((np.full(len(near), HOPE), (near, unseen)), shape=size)
-    return spaces.pair_incidence().T @ next_to
+    return next_to[spaces.pair_state]
 
 
 def frontier(states: StateSpace, is_seen: BoolArray) -> tuple[IntArray, IntArray]:

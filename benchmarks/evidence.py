@@ -5,7 +5,7 @@
 Each explorer has one setting for all models: the candidate with the least geometric mean of
 L_Worst / optimum on tuning seeds of nine models. What is reported are other seeds, on these and on
 four models more. Finished cells are kept in the cache as JSON, so that a run that was stopped goes
-on.
+on; after a change of an explorer, give another folder.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ CLOSE: list[tuple[str, dict[str, Any]]] = [
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few trials, small budgets")
+    parser.add_argument("--quick", action="store_true", help="a try: small, writes no page")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--cache", type=Path, default=Path("runs/evidence"))
     parser.add_argument("--out", type=Path, default=Path("docs"))
@@ -93,7 +93,10 @@ def main() -> None:
     trials = 3 if arguments.quick else TRIALS
     tuning_trials = 1 if arguments.quick else TUNING_TRIALS
     runner = Runner(arguments.cache / ("quick" if arguments.quick else "full"), arguments.jobs)
-    names = arguments.only.split(",") if arguments.only else [*CANDIDATES, KNOWING]
+    known = [*CANDIDATES, KNOWING]
+    names = arguments.only.split(",") if arguments.only else known
+    if not set(names) <= set(known):
+        parser.error(f"--only takes some of {', '.join(known)}")
     details = [
         runner.cell(model, model.budgets[-1], name, settings, REPORT_SEED, trials)
         for model in models
@@ -128,7 +131,7 @@ def main() -> None:
         for name, settings in CLOSE
         if name in names
     ]
-    if arguments.only is None:
+    if arguments.only is None and not arguments.quick:
         write_report(arguments.out, Evidence(models, cells, details, close, tuning))
 
 

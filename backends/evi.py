@@ -76,7 +76,7 @@ class Evi:
         d = np.repeat(states, np.diff(model.pair_start)) * uniform
         return Interior(d, float(d.min()), is_best=False)
 
-    def plan(
+    def answer(
         self,
         model: UncertainModel,
         weights: FloatArray,

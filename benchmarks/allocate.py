@@ -21,7 +21,7 @@ import numpy as np
 from scipy.sparse import coo_array, csc_array
 
 import mdpdsl
-from mdpdsl.estimate.complexity import complexity
+from mdpdsl.graph.complexity import complexity
 from mdpdsl.graph.space import ActionSpace, FloatArray, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.programs.allocation import optimal_allocation

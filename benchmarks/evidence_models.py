@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import mdpdsl
-from mdpdsl.estimate.complexity import squared_l2_complexity
 from mdpdsl.graph.analysis import reachable_states
+from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.convert import from_scipy
 from mdpdsl.graph.restrict import restrict
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray

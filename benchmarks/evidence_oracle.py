@@ -11,14 +11,14 @@ from functools import partial
 
 import numpy as np
 
-from mdpdsl.estimate.complexity import squared_l2_complexity
-from mdpdsl.executors import process_context
 from mdpdsl.explore.executor import trial_seeds
+from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.compiled import entry
 from mdpdsl.kernels.loop import Simulator, draw_successor, new_simulator
 from mdpdsl.programs.allocation import remaining_allocation
+from mdpdsl.workers import process_context
 
 #: A plan holds for this part of the steps left, and at least for that of the budget.
 SHARE, LEAST_SHARE = 0.1, 0.005

@@ -30,7 +30,7 @@ from typing import Any
 import duckdb
 
 import mdpdsl
-from mdpdsl.estimate.logs import count_logs
+from mdpdsl.logs.count import count_logs
 
 MODEL = "pendulum"
 LOGS = ("model", "continuous")

@@ -24,11 +24,11 @@ from scipy import sparse
 
 import mdpdsl
 from mdpdsl.estimate.balls import confidence_balls
-from mdpdsl.estimate.complexity import squared_l2_complexity
 from mdpdsl.estimate.confidence import l1_radius
 from mdpdsl.explore.executor import trial_seeds
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.trial import Trial, continue_trial, new_trial
+from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.programs.interior import AUTO_FRACTION
@@ -71,10 +71,10 @@ def measure_formulations(graph: TransitionGraph, steps: int) -> dict[str, Any]:
     pyomo = load_backend("pyomo-highs")
     eta = AUTO_FRACTION / 2 / graph.n_pairs
     compact, full = LinearOracle(pyomo, "compact"), LinearOracle(pyomo, "full")
-    compact.plan(model, weights, eta)  # imports and caches
-    small = [timed(lambda: compact.plan(model, weights, eta)) for _ in range(5)]
+    compact.answer(model, weights, eta)  # imports and caches
+    small = [timed(lambda: compact.answer(model, weights, eta)) for _ in range(5)]
     seconds = statistics.median(s for s, _ in small)
-    full_seconds, plan = timed(lambda: full.plan(model, weights, eta))
+    full_seconds, plan = timed(lambda: full.answer(model, weights, eta))
     value, full_value = small[0][1].value, plan.value
     return {
         "compact_size": str(compact_size(model)),
@@ -103,7 +103,7 @@ def measure_resolves(graph: TransitionGraph, steps: int) -> dict[str, Any]:
         load_backend("highs"),
         load_oracle("evi"),
     )
-    evi.plan(*estimates[0], 0.0, None)  # compiled, or loaded
+    evi.answer(*estimates[0], 0.0, None)  # compiled, or loaded
     cold, warm, extended = [], [], []
     basis: Basis | None = None
     for program, (model, weights) in zip(programs, estimates, strict=True):
@@ -112,7 +112,7 @@ def measure_resolves(graph: TransitionGraph, steps: int) -> dict[str, Any]:
         seconds, solution = timed(lambda p=program, b=basis: warm_backend.solve(p, b))  # type: ignore[misc]
         warm.append(seconds)
         basis = solution.basis
-        seconds, _ = timed(lambda m=model, w=weights: evi.plan(m, w, 0.0, None))  # type: ignore[misc]
+        seconds, _ = timed(lambda m=model, w=weights: evi.answer(m, w, 0.0, None))  # type: ignore[misc]
         extended.append(seconds)
     return {
         "cold": statistics.median(cold),

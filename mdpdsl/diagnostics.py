@@ -196,7 +196,51 @@ class Diagnostic:
         }
 
 
-class ModelError(Exception):
+class Error(Exception):
+    """The base of every error that a user can cause or mend; the message says what to do.
+
+    Messages write the arguments of a call as `steps=`, which the command line shows as `--steps`.
+    """
+
+    #: What a command exits with: 2 if the input is wrong, 1 if the work itself failed.
+    status = 2
+
+
+class SettingsError(Error, ValueError):
+    """A setting, or a combination of settings, that cannot be."""
+
+
+class RunError(Error):
+    """A run that cannot be started, resumed or read."""
+
+
+class SolveError(Error, ValueError):
+    """A question that a model has no answer to, or that a solver could not answer."""
+
+
+class FormatError(Error, ValueError):
+    """A file that cannot be read or written in the format it is in."""
+
+
+class LogError(Error, ValueError):
+    """A log that cannot be read; `problems` lists every reason, with help where there is some."""
+
+    def __init__(self, problems: str | Sequence[LogProblem]) -> None:
+        if isinstance(problems, str):
+            problems = [LogProblem(problems)]
+        super().__init__("; ".join(p.message for p in problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True)
+class LogProblem:
+    """Something about a log that a person should know, and what to do about it."""
+
+    message: str
+    help: str | None = None
+
+
+class ModelError(Error):
     """All the mistakes of one model, raised once."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:

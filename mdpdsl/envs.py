@@ -14,10 +14,10 @@ import gymnasium
 import numpy as np
 
 from mdpdsl.compile.model import Model
-from mdpdsl.estimate.stored import load
+from mdpdsl.formats.gym import Table, to_toy_text
 from mdpdsl.graph.space import FloatArray
-from mdpdsl.graph.toy_text import Table, to_toy_text
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.load import load
 
 ENVIRONMENT = "mdpdsl/Model-v0"
 

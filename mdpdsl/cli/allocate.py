@@ -16,7 +16,7 @@ from mdpdsl.cli.arguments import json_option, model_options, parsed_kappa, parse
 from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError
-from mdpdsl.estimate.complexity import RATES, complexity, squared_l2_complexity
+from mdpdsl.graph.complexity import RATES, complexity, squared_l2_complexity
 from mdpdsl.graph.describe import pair_text
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -192,10 +192,11 @@ def _showing(is_quiet: bool) -> Iterator[Callable[[int, float], None] | None]:
 
 
 def _write(model: Model, found: Allocation, out: Path | None, policy_out: Path | None) -> None:
-    from mdpdsl.policy import Policy, save_policy
+    from mdpdsl.files import write_arrays, write_text
+    from mdpdsl.formats.policy_files import save_policy
+    from mdpdsl.graph.policy import Policy
     from mdpdsl.programs.occupancy import stationary_policy
     from mdpdsl.report.pair_table import pair_csv
-    from mdpdsl.results import write_arrays, write_text
 
     graph, d = model.graph, found.occupancy
     path = out
@@ -233,7 +234,7 @@ def _record(
     policy_out: Path | None,
 ) -> dict[str, Any]:
     from mdpdsl.report.pair_table import pair_records
-    from mdpdsl.results import current_versions
+    from mdpdsl.versions import current_versions
 
     most, rarest = _extremes(found)
     figures: dict[str, FloatArray] = {"occupancy": found.occupancy}

@@ -24,15 +24,15 @@ from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, sto
 from mdpdsl.cli.planning import oracle_options, oracle_warnings, require_oracle, telling_failures
 from mdpdsl.cli.replaying import log_options, requested_log
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import ModelError
-from mdpdsl.explore.algorithms import plan_for
+from mdpdsl.diagnostics import ModelError, RunError, SettingsError
+from mdpdsl.explore.algorithms import strategy_for
 from mdpdsl.explore.executor import run_trials
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.optimum import Limits, exploration_limits
-from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
+from mdpdsl.explore.settings import ExploreSettings, settings_from
 from mdpdsl.explore.summary import Summary, summarize
-from mdpdsl.report.tables import csv_table, latex_table, text_table
-from mdpdsl.results import RunError, write_text
+from mdpdsl.files import write_text
+from mdpdsl.report.comparison_tables import csv_table, latex_table, text_table
 
 #: The rows of the paper's table (paper, table compPolicy).
 PAPER_ROWS: tuple[dict[str, Any], ...] = (
@@ -150,7 +150,7 @@ def command(
             for row in chosen_rows(algorithms, kappas, horizons)
         ]
         for each in chosen:
-            plan_for(each, graph.n_states)
+            strategy_for(each, graph.n_states)
             require_oracle(each)
         warnings = [
             require_explorable(graph, chosen[0].simulate),

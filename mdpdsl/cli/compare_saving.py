@@ -12,17 +12,22 @@ import click
 
 from mdpdsl.cli.explore import run_record, save_run, saved_exploration
 from mdpdsl.compile.model import Model
-from mdpdsl.estimate.stored import EXPLORED, StoredModel, save_graph
+from mdpdsl.compile.stored import StoredModel
+from mdpdsl.diagnostics import RunError
 from mdpdsl.explore.executor import TrialResult
 from mdpdsl.explore.optimum import Limits
 from mdpdsl.explore.settings import WITH_KAPPA, ExploreSettings
 from mdpdsl.explore.summary import Summary
+from mdpdsl.files import write_json
+from mdpdsl.formats.npz import save_graph
 from mdpdsl.report.run import COMPARISON
-from mdpdsl.results import RunConfiguration, RunDirectory, RunError, current_versions, write_json
+from mdpdsl.runs.directory import EXPLORED, RunDirectory
+from mdpdsl.runs.records import RunConfiguration, RunOptions, decoded
+from mdpdsl.versions import current_versions
 
 if TYPE_CHECKING:
     from mdpdsl.cli.replaying import ReadLog
-    from mdpdsl.explore.replay_summary import ReplaySummary
+    from mdpdsl.explore.replay.replay_summary import ReplaySummary
 
 
 def require_new_folder(path: Path | None) -> None:
@@ -68,7 +73,7 @@ class ComparisonFolder:
             model=self.model.name,
             hash=self.model.graph.hash,
             parameters=dict(self.model.parameters),
-            options=dict(self.options),
+            options=decoded(RunOptions, self.options),
             settings=asdict(settings),
             seed=self.seed,
             trials=self.trials,
@@ -122,7 +127,7 @@ class ComparisonFolder:
     def _keep_log(self, log: ReadLog, folder: Path) -> None:
         """Have the log in a run's folder, on the disk once for all rows where that can be."""
         from mdpdsl.cli.replay_exploring import LOG_FILE
-        from mdpdsl.estimate.ordering import save_transitions
+        from mdpdsl.logs.order import save_transitions
 
         path = folder / LOG_FILE
         if self._first_log is not None:

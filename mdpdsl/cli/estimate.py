@@ -24,18 +24,14 @@ from mdpdsl.cli.arguments import (
 from mdpdsl.cli.observed import print_missing, print_rejections, print_unseen
 from mdpdsl.cli.output import built_spaces, counting_rows, fail, print_json
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import Diagnostic, ModelError
-from mdpdsl.results import (
-    RunConfiguration,
-    RunDirectory,
-    RunError,
-    current_versions,
-    new_folder,
-    write_json,
-)
+from mdpdsl.diagnostics import Diagnostic, ModelError, RunError
+from mdpdsl.files import write_json
+from mdpdsl.runs.directory import RunDirectory, new_folder
+from mdpdsl.runs.records import RunConfiguration, RunOptions, decoded
+from mdpdsl.versions import current_versions
 
 if TYPE_CHECKING:
-    from mdpdsl.estimate.logs import LogCounts
+    from mdpdsl.logs.count import LogCounts
 
 #: Pairs never seen that the JSON lists.
 LISTED_UNSEEN = 1000
@@ -121,9 +117,10 @@ def command(
         raise click.UsageError("--prior and --time-step take finite numbers")
     _check_out(out)
     n_jobs = parsed_jobs(jobs) or os.cpu_count() or 1
-    from mdpdsl.estimate.logs import LogError, count_logs
-    from mdpdsl.estimate.readers import expand_paths
-    from mdpdsl.executors import ClusterError
+    from mdpdsl.diagnostics import LogError
+    from mdpdsl.logs.count import count_logs
+    from mdpdsl.logs.readers.files import expand_paths
+    from mdpdsl.workers import ClusterError
 
     try:
         loaded = built_spaces(
@@ -170,7 +167,7 @@ def command(
 @contextmanager
 def _workers(cluster: str | None, n_jobs: int) -> Iterator[tuple[Executor | None, int]]:
     """Give an executor for the files of a log; None for one process, this one."""
-    from mdpdsl.executors import cluster_workers, process_pool
+    from mdpdsl.workers import cluster_workers, process_pool
 
     if cluster is not None:
         with cluster_workers(cluster) as found:
@@ -192,17 +189,21 @@ def _saved(
     model: Model, read: LogCounts, chosen: dict[str, Any], out: Path | None, max_states: int | None
 ) -> dict[str, Any]:
     """Write the run directory and return what the command says."""
-    from mdpdsl.estimate.confidence_sets import confidence_sets, save_estimate
+    from mdpdsl.estimate.confidence_sets import confidence_sets
+    from mdpdsl.estimate.saved import save_estimate
 
     graph = model.graph
     configuration = RunConfiguration(
         model=model.name,
         hash=graph.hash,
         parameters=dict(model.parameters),
-        options={
-            "all_states": graph.n_states == graph.states.product.size,
-            "max_states": max_states,
-        },
+        options=decoded(
+            RunOptions,
+            {
+                "all_states": graph.n_states == graph.states.product.size,
+                "max_states": max_states,
+            },
+        ),
         settings={**chosen, "files": [asdict(file) for file in read.files]},
         seed=0,
         trials=0,
@@ -234,7 +235,7 @@ def _record(
 ) -> dict[str, Any]:
     import numpy as np
 
-    from mdpdsl.estimate.counts import estimated_complexity
+    from mdpdsl.estimate.empirical import estimated_complexity
     from mdpdsl.explore.metrics import measure
 
     graph = model.graph

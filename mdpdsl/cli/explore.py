@@ -25,30 +25,22 @@ from mdpdsl.cli.planning import oracle_options, oracle_warnings, require_oracle,
 from mdpdsl.cli.replaying import is_replay, log_options, requested_log
 from mdpdsl.cli.warm_starting import read_warm_start, saved_warm_start
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import ModelError
-from mdpdsl.estimate.counts import count_arrays
-from mdpdsl.estimate.stored import (
-    EXPLORED,
-    StoredModel,
-    resumed_model,
-    save_estimated_graph,
-    save_graph,
-)
+from mdpdsl.compile.stored import StoredModel
+from mdpdsl.diagnostics import ModelError, RunError, SettingsError
+from mdpdsl.estimate.saved import save_estimated_graph
 from mdpdsl.explore.executor import TrialResult, run_trials
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.metrics import history_arrays
 from mdpdsl.explore.optimum import Limits, best_utility, exploration_limits
-from mdpdsl.explore.settings import ExploreSettings, SettingsError, settings_from
+from mdpdsl.explore.settings import ExploreSettings, settings_from
 from mdpdsl.explore.summary import Summary, summarize
-from mdpdsl.results import (
-    RunConfiguration,
-    RunDirectory,
-    RunError,
-    current_versions,
-    new_folder,
-    write_arrays,
-    write_json,
-)
+from mdpdsl.files import write_arrays, write_json
+from mdpdsl.formats.npz import save_graph
+from mdpdsl.runs.arrays import count_arrays
+from mdpdsl.runs.directory import EXPLORED, RunDirectory, new_folder
+from mdpdsl.runs.models import resumed_model
+from mdpdsl.runs.records import RunConfiguration, RunOptions, decoded, encoded
+from mdpdsl.versions import current_versions
 
 
 @click.command("explore")
@@ -304,7 +296,9 @@ def _started(
         model=loaded.name,
         hash=graph.hash,
         parameters=dict(loaded.parameters),
-        options={"all_states": all_states, "max_states": max_states, **stored_keys(loaded)},
+        options=decoded(
+            RunOptions, {"all_states": all_states, "max_states": max_states, **stored_keys(loaded)}
+        ),
         settings=asdict(chosen),
         seed=seed if seed is not None else int(block.get("seed", 0)),
         trials=trials or int(block.get("trials", 1)),
@@ -321,9 +315,9 @@ def _started(
 
 
 def _check_algorithm(chosen: ExploreSettings, n_states: int) -> None:
-    from mdpdsl.explore.algorithms import plan_for
+    from mdpdsl.explore.algorithms import strategy_for
 
-    plan_for(chosen, n_states)
+    strategy_for(chosen, n_states)
 
 
 def resumed_run(
@@ -381,7 +375,9 @@ def run_record(
         "seed": configuration.seed,
         "trials": trials,
         "truth": True,
-        "warm_start": configuration.warm_start,
+        "warm_start": None
+        if configuration.warm_start is None
+        else encoded(configuration.warm_start),
         "failure_rate": summary.failure_rate,
         "worst": summary.worst,
         "average": summary.average,

@@ -12,10 +12,11 @@ import click
 from mdpdsl.cli.arguments import cluster_option, whole_number
 from mdpdsl.cli.live_view import progress_option
 from mdpdsl.compile.model import Model
+from mdpdsl.compile.stored import StoredModel
 from mdpdsl.compile.system import RawSystem
-from mdpdsl.estimate.stored import StoredModel
+from mdpdsl.diagnostics import SettingsError
 from mdpdsl.explore.optimum import Limits
-from mdpdsl.explore.settings import ExploreSettings, SettingsError
+from mdpdsl.explore.settings import ExploreSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -106,7 +107,7 @@ def simulated_system(model: Model, settings: ExploreSettings) -> RawSystem | Non
 @contextmanager
 def remote_workers(cluster: str | None) -> Iterator[Executor | None]:
     """Give an executor on a cluster, if one is named; a cluster that is none is a usage error."""
-    from mdpdsl.executors import ClusterError, cluster_workers
+    from mdpdsl.workers import ClusterError, cluster_workers
 
     if cluster is None:
         yield None

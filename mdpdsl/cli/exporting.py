@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from mdpdsl.compile.model import Model
+from mdpdsl.diagnostics import RunError
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.results import RunError
 
 if TYPE_CHECKING:
     from mdpdsl.estimate.interval_model import IntervalModel
@@ -56,21 +56,21 @@ def write_model(
     """Write a model and return the files; a mistake or a failure is click's exception."""
     try:
         if target == "npz":
-            from mdpdsl.estimate.stored import save_graph
+            from mdpdsl.formats.npz import save_graph
 
             save_graph(model, path)
         elif target == "dot":
-            from mdpdsl.report.exports.dot import to_dot
+            from mdpdsl.formats.dot import to_dot
 
             path.write_text(to_dot(graph), encoding="utf-8")
         elif target in ("lp", "mps"):
             _write_program(graph, target, path, chosen)
         elif target == "quantecon":
-            from mdpdsl.report.exports.quantecon import write_quantecon
+            from mdpdsl.formats.quantecon import write_quantecon
 
             write_quantecon(graph, path)
         elif target == "gym":
-            from mdpdsl.graph.gym_json import toy_text_json
+            from mdpdsl.formats.gym import toy_text_json
 
             path.write_text(toy_text_json(graph, model.name), encoding="utf-8")
         else:
@@ -95,7 +95,7 @@ def write_intervals(
         able = [name for name, known in FORMATS.items() if known.has_intervals]
         raise click.UsageError(f"{target} has no intervals; {', '.join(able)} have")
     from mdpdsl.estimate.interval_model import interval_model
-    from mdpdsl.estimate.places import place_of_arrays
+    from mdpdsl.runs.places import place_of_arrays
 
     try:
         place = place_of_arrays(Path(run))
@@ -124,24 +124,24 @@ def _write_text(
     notes: tuple[str, ...] = (),
 ) -> list[Path]:
     if target == "explicit":
-        from mdpdsl.report.exports.explicit import write_explicit
+        from mdpdsl.formats.explicit import write_explicit
 
         return write_explicit(graph, path, bounds)
     if target == "prism":
-        from mdpdsl.report.exports.prism import to_prism
+        from mdpdsl.formats.prism import to_prism
 
         path.write_text(to_prism(graph, name, bounds, notes), encoding="utf-8")
     else:
-        from mdpdsl.report.exports.drn import to_drn
+        from mdpdsl.formats.drn import to_drn
 
         path.write_text(to_drn(graph, name, bounds, notes), encoding="utf-8")
     return [path]
 
 
 def _write_program(graph: TransitionGraph, target: str, path: Path, chosen: ProgramChoice) -> None:
+    from mdpdsl.formats.lp import planning_program, write_program
     from mdpdsl.programs.direction import ProgramError
     from mdpdsl.programs.program import BackendError
-    from mdpdsl.report.exports.program import planning_program, write_program
 
     try:
         planned = planning_program(

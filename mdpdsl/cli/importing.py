@@ -9,8 +9,9 @@ import click
 from mdpdsl.cli.arguments import json_option
 from mdpdsl.cli.output import fail, print_json
 from mdpdsl.diagnostics import ModelError
-from mdpdsl.estimate.foreign import GYM, SUFFIXES
+from mdpdsl.formats.gym import GYM
 
+SUFFIXES = (".tra", ".json")
 ENDINGS = (".mdp", ".npz")
 
 
@@ -36,10 +37,11 @@ def command(file: str, out: str | None, as_json: bool) -> None:
         raise click.UsageError(f"cannot import `{file}`; give a file in {endings}, or {GYM}ID")
     if out is not None and Path(out).suffix not in ENDINGS:
         raise click.UsageError(f"--out takes a file ending in {' or '.join(ENDINGS)}")
-    from mdpdsl.estimate.stored import load_stored, save_graph
-    from mdpdsl.report.exports.language_names import allowed_name
-    from mdpdsl.report.exports.model_text import MANY_BRANCHES, MANY_PAIRS, model_text
-    from mdpdsl.results import write_text
+    from mdpdsl.files import write_text
+    from mdpdsl.formats.mdp import MANY_BRANCHES, MANY_PAIRS, model_text
+    from mdpdsl.formats.mdp_names import allowed_name
+    from mdpdsl.formats.npz import save_graph
+    from mdpdsl.load import load_stored
 
     try:
         model = load_stored(file, {})

@@ -15,13 +15,16 @@ from mdpdsl.cli.live_view import showing
 from mdpdsl.cli.output import built_spaces, print_json
 from mdpdsl.cli.warm_starting import read_warm_start
 from mdpdsl.compile.model import Model
+from mdpdsl.diagnostics import RunError
 from mdpdsl.explore.executor import Progress
 from mdpdsl.explore.metrics import Measures
 from mdpdsl.explore.standing import standing
-from mdpdsl.results import RunConfiguration, RunDirectory, RunError, new_folder, write_json
+from mdpdsl.files import write_json
+from mdpdsl.runs.directory import RunDirectory, new_folder
+from mdpdsl.runs.records import RunConfiguration
 
 if TYPE_CHECKING:
-    from mdpdsl.explore.gym_system import GymSystem
+    from mdpdsl.explore.live.gym_system import GymSystem
     from mdpdsl.explore.warm_start import WarmStart
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -108,13 +111,13 @@ def resume_environment(
 ) -> None:
     """Go on with a run of an environment."""
     assert configuration.system is not None
-    if configuration.system.get("kind") != "gymnasium":
+    if configuration.system.kind != "gymnasium":
         raise RunError(
             f"{run.path} explores a system that a program calls; resume it there, with "
             f'mdpdsl.explore_live(model, system, "{run.path}", resume=True)'
         )
     record = configuration.system
-    system = _system(model, record["env"], record["arguments"], configuration.seed)
+    system = _system(model, str(record.env), dict(record.arguments or {}), configuration.seed)
     _run(
         model,
         system,
@@ -142,8 +145,8 @@ def _run(
     is_quiet: bool,
     as_json: bool,
 ) -> None:
-    from mdpdsl.explore.live import chosen_settings, explore_live
-    from mdpdsl.explore.live_loop import LiveError
+    from mdpdsl.explore.live.live_loop import LiveError
+    from mdpdsl.explore.live.session import chosen_settings, explore_live
     from mdpdsl.programs.direction import ProgramError
 
     again = f"`mdpdsl explore --resume {folder}` goes on"
@@ -196,8 +199,8 @@ def _parsed_arguments(texts: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _system(model: Model, identifier: str, arguments: dict[str, Any], seed: int) -> GymSystem:
-    from mdpdsl.explore.gym_system import GymSystem, make_environment
-    from mdpdsl.explore.live_columns import live_columns
+    from mdpdsl.explore.live.gym_system import GymSystem, make_environment
+    from mdpdsl.explore.live.observed import live_columns
 
     env = make_environment(identifier, arguments)
     product = model.graph.actions.product

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from mdpdsl.cli.observed import print_missing, print_rejections, print_unseen
 from mdpdsl.compile.model import Model
 from mdpdsl.explore.settings import WITH_KAPPA, ExploreSettings
-from mdpdsl.results import RunConfiguration
+from mdpdsl.runs.records import RunConfiguration, encoded
 
 if TYPE_CHECKING:
-    from mdpdsl.explore.live import LiveResult
+    from mdpdsl.explore.live.session import LiveResult
 
 #: Pairs never visited that the JSON lists.
 LISTED_UNVISITED = 1000
@@ -25,7 +25,7 @@ def live_record(
 
     graph, chosen, measures = model.graph, result.settings, result.measures
     unvisited = np.flatnonzero(result.counts.visits == 0)
-    system = configuration.system or {}
+    system = configuration.system
     speed = result.timed_steps / result.seconds if result.seconds > 0 else None
     return {
         "model": configuration.model,
@@ -34,8 +34,8 @@ def live_record(
         **asdict(chosen),
         "horizon": chosen.horizon_text,
         "seed": configuration.seed,
-        "env": system.get("env"),
-        "env_arguments": system.get("arguments"),
+        "env": system.env if system else None,
+        "env_arguments": system.arguments if system else None,
         "trials": [
             {
                 "seed": configuration.seed,
@@ -60,7 +60,9 @@ def live_record(
         "utility_optimum": None,
         "transitions": result.transitions,
         "total_transitions": result.counts.n_transitions,
-        "warm_start": configuration.warm_start,
+        "warm_start": None
+        if configuration.warm_start is None
+        else encoded(configuration.warm_start),
         "episodes": result.episodes,
         "rejected": result.rejected.counts,
         "examples": {

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from mdpdsl.estimate.counts import Counts
-    from mdpdsl.estimate.rejections import Rejections
+    from mdpdsl.graph.counts import Counts
     from mdpdsl.graph.transition_graph import TransitionGraph
+    from mdpdsl.logs.rejections import Rejections
 
 #: Pairs never seen that are printed.
 PRINTED_UNSEEN = 20

@@ -13,8 +13,9 @@ import click
 
 from mdpdsl.compile.expand import Progress
 from mdpdsl.compile.model import Model, read_source
+from mdpdsl.compile.stored import StoredModel
 from mdpdsl.diagnostics import Diagnostic, ModelError
-from mdpdsl.estimate.stored import StoredModel, is_stored, load_stored
+from mdpdsl.load import is_stored, load_stored
 
 #: Diagnostics printed for one file; more than that is noise.
 MOST_PRINTED = 50

@@ -15,14 +15,14 @@ import click
 from mdpdsl.cli.arguments import json_option, parsed_kappa, whole_number
 from mdpdsl.cli.output import fail, print_json
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import Diagnostic, ModelError
+from mdpdsl.diagnostics import Diagnostic, ModelError, RunError
+from mdpdsl.formats.policy_files import PolicyError, check_policy_path, save_policy
 from mdpdsl.graph.describe import pair_text, pairs_text
-from mdpdsl.policy import PolicyError, check_policy_path, save_policy
-from mdpdsl.results import RunError, current_versions
+from mdpdsl.versions import current_versions
 
 if TYPE_CHECKING:
-    from mdpdsl.estimate.counts import Counts
-    from mdpdsl.explore.plan import ExperimentPlan, Prospect
+    from mdpdsl.explore.experiment_plan import ExperimentPlan, Prospect
+    from mdpdsl.graph.counts import Counts
 
 #: Pairs printed, and pairs to try by hand that the JSON lists.
 PRINTED_PAIRS, LISTED_BY_HAND = 20, 1000
@@ -77,7 +77,7 @@ def command(
         raise click.UsageError(f"--steps takes 1 or more, not {steps}")
     if policy_out is not None:
         _check_policy_out(policy_out)
-    from mdpdsl.explore.plan import PlanError, plan_visits
+    from mdpdsl.explore.experiment_plan import PlanError, plan_visits
 
     try:
         folder, model, counts = _read(run)
@@ -130,8 +130,8 @@ def _check_policy_out(path: Path) -> None:
 
 
 def _read(run: Path) -> tuple[Path, Model, Counts]:
-    from mdpdsl.estimate.places import run_place
-    from mdpdsl.estimate.stored import run_counts
+    from mdpdsl.runs.models import run_counts
+    from mdpdsl.runs.places import run_place
 
     try:
         place = run_place(run)

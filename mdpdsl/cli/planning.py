@@ -52,7 +52,7 @@ def require_oracle(settings: ExploreSettings) -> None:
     from mdpdsl.explore.algorithms import EPISODIC
 
     if settings.algorithm in EPISODIC:
-        from mdpdsl.explore.episodes import oracle_of
+        from mdpdsl.explore.algorithms.oracle_episodes import oracle_of
 
         oracle_of(settings)
 

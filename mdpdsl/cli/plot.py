@@ -48,8 +48,8 @@ def command(
     path = out or Path(f"{name}.png")
     if path.suffix.lower() not in PICTURES:
         raise click.UsageError(f"--out takes a file ending in {', '.join(PICTURES)}")
-    from mdpdsl.report.plane_map import AxesError
-    from mdpdsl.report.plots import FIGURES, FigureError, draw_figure, save_figure
+    from mdpdsl.report.figures.plane_map import AxesError
+    from mdpdsl.report.figures.plots import FIGURES, FigureError, draw_figure, save_figure
 
     if name == "list":
         _list(FIGURES, as_json)

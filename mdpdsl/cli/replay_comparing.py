@@ -26,18 +26,17 @@ from mdpdsl.cli.replaying import (
     replay_settings,
 )
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import ModelError
+from mdpdsl.diagnostics import ModelError, RunError, SettingsError
 from mdpdsl.explore.executor import run_trials
-from mdpdsl.explore.queues import LogQueues
-from mdpdsl.explore.replay_summary import ReplayRow, ReplaySummary, summarize_replay
-from mdpdsl.explore.settings import ExploreSettings, SettingsError
+from mdpdsl.explore.replay.queues import LogQueues
+from mdpdsl.explore.replay.replay_summary import ReplayRow, ReplaySummary, summarize_replay
+from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.report.replay_tables import (
     replay_csv_table,
     replay_latex_table,
     replay_row_record,
     replay_text_table,
 )
-from mdpdsl.results import RunError
 
 
 def compare_in_log(

@@ -23,14 +23,16 @@ from mdpdsl.cli.replaying import (
     replay_settings,
 )
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import ModelError
-from mdpdsl.estimate.ordering import load_transitions, save_transitions
+from mdpdsl.diagnostics import ModelError, RunError, SettingsError
 from mdpdsl.explore.executor import TrialResult, run_trials
-from mdpdsl.explore.queues import log_queues
-from mdpdsl.explore.replay_summary import ReplaySummary, summarize_replay
-from mdpdsl.explore.settings import ExploreSettings, SettingsError
+from mdpdsl.explore.replay.queues import log_queues
+from mdpdsl.explore.replay.replay_summary import ReplaySummary, summarize_replay
+from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.results import RunConfiguration, RunDirectory, RunError, current_versions, new_folder
+from mdpdsl.logs.order import load_transitions, save_transitions
+from mdpdsl.runs.directory import RunDirectory, new_folder
+from mdpdsl.runs.records import RunConfiguration, RunOptions, decoded, encoded
+from mdpdsl.versions import current_versions
 
 #: The file of a run directory that holds the log.
 LOG_FILE = "log.npz"
@@ -111,11 +113,14 @@ def _started(
         model=loaded.name,
         hash=graph.hash,
         parameters=dict(loaded.parameters),
-        options={
-            "all_states": graph.n_states == graph.states.product.size,
-            "max_states": max_states,
-            "log": log.record,
-        },
+        options=decoded(
+            RunOptions,
+            {
+                "all_states": graph.n_states == graph.states.product.size,
+                "max_states": max_states,
+                "log": log.record,
+            },
+        ),
         settings=asdict(chosen),
         seed=seed if seed is not None else int(block.get("seed", 0)),
         trials=trials or int(block.get("trials", 1)),
@@ -140,7 +145,7 @@ def _resumed(
 ) -> _Run:
     """Open a run; its log is in its folder, whatever has become of the files it was read from."""
     run, configuration, loaded = resumed_run(path, model, flags, trials, seed, as_json)
-    record = configuration.options["log"]
+    record = encoded(configuration.options.log)
     try:
         logged = load_transitions(run.path / LOG_FILE)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):

@@ -16,10 +16,10 @@ from mdpdsl.diagnostics import Diagnostic, ModelError
 from mdpdsl.explore.settings import ExploreSettings, settings_from
 
 if TYPE_CHECKING:
-    from mdpdsl.estimate.logs import LogCounts
-    from mdpdsl.estimate.ordering import LoggedTransitions
-    from mdpdsl.explore.queues import LogQueues
+    from mdpdsl.explore.replay.queues import LogQueues
     from mdpdsl.graph.transition_graph import TransitionGraph
+    from mdpdsl.logs.count import LogCounts
+    from mdpdsl.logs.order import LoggedTransitions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,9 +116,10 @@ def read_log(
     is_quiet: bool,
 ) -> tuple[Model, ReadLog]:
     """Load a model and the logs to replay; raise ModelError where there is nothing to replay."""
-    from mdpdsl.estimate.logs import LogError, count_logs
-    from mdpdsl.estimate.ordering import TransitionOrder
-    from mdpdsl.explore.queues import log_queues
+    from mdpdsl.diagnostics import LogError
+    from mdpdsl.explore.replay.queues import log_queues
+    from mdpdsl.logs.count import count_logs
+    from mdpdsl.logs.order import TransitionOrder
 
     model = built_spaces(path, overrides, max_states=max_states, is_quiet=is_quiet)
     order = TransitionOrder(model.graph)
@@ -196,9 +197,9 @@ def replay_settings(
 def check_explorer(settings: ExploreSettings, log: ReadLog) -> list[str]:
     """Return warnings; raise SettingsError where an explorer cannot be."""
     from mdpdsl.cli.planning import require_oracle
-    from mdpdsl.explore.algorithms import EPISODIC, plan_for
+    from mdpdsl.explore.algorithms import EPISODIC, strategy_for
 
-    plan_for(settings, log.queues.graph.n_states)
+    strategy_for(settings, log.queues.graph.n_states)
     require_oracle(settings)
     if settings.algorithm not in EPISODIC:
         return []
@@ -224,12 +225,13 @@ def print_log_warnings(record: dict[str, Any]) -> None:
 
 def is_replay(folder: Path | None) -> bool:
     """Tell whether a folder holds a run that replays a log."""
-    from mdpdsl.results import RunDirectory, RunError
+    from mdpdsl.diagnostics import RunError
+    from mdpdsl.runs.directory import RunDirectory
 
     if folder is None:
         return False
     try:
-        return "log" in RunDirectory.open(folder)[1].options
+        return RunDirectory.open(folder)[1].options.log is not None
     except RunError:
         return False  # told by whoever opens it to go on
 

@@ -12,8 +12,8 @@ import click
 
 from mdpdsl.cli.arguments import json_option, several
 from mdpdsl.cli.output import fail, print_json
-from mdpdsl.diagnostics import ModelError
-from mdpdsl.results import RunError, write_text
+from mdpdsl.diagnostics import ModelError, RunError
+from mdpdsl.files import write_text
 
 if TYPE_CHECKING:
     from mdpdsl.report.run import Run
@@ -44,8 +44,8 @@ def command(
     RUN is a folder of explore or estimate, one of its trials (RUN/trial-003), or what compare
     --save wrote, which stands for all of its rows. Several runs are told side by side.
     """
-    from mdpdsl.report.page.document import report_page
-    from mdpdsl.report.plane_map import AxesError
+    from mdpdsl.report.figures.plane_map import AxesError
+    from mdpdsl.report.page.page import report_page
 
     with _showing(is_quiet or as_json) as progress:
         runs = read_runs(paths, as_json)

@@ -11,7 +11,7 @@ from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
 from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import ModelError
-from mdpdsl.report.summary import ModelSummary, summarize
+from mdpdsl.report.model_summary import ModelSummary, summarize
 
 PICTURES = (".svg", ".png", ".dot")
 
@@ -67,11 +67,11 @@ def _draw(model: Model, path: Path) -> None:
     title = model.title or model.name
     try:
         if path.suffix == ".dot":
-            from mdpdsl.report.exports.dot import to_dot
+            from mdpdsl.formats.dot import to_dot
 
             path.write_text(to_dot(model.graph), encoding="utf-8")
         else:
-            from mdpdsl.report.graph_picture import draw_graph
+            from mdpdsl.report.graph.picture import draw_graph
 
             draw_graph(model.graph, path, title)
     except OSError as error:

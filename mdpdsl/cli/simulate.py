@@ -14,8 +14,9 @@ from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, sto
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.system import RawSystem
 from mdpdsl.diagnostics import ModelError
-from mdpdsl.policy import Policy, PolicyError, check_policy_path, load_policy
-from mdpdsl.results import current_versions
+from mdpdsl.formats.policy_files import PolicyError, check_policy_path, load_policy
+from mdpdsl.graph.policy import Policy
+from mdpdsl.versions import current_versions
 
 if TYPE_CHECKING:
     from mdpdsl.simulate.columns import ColumnNames
@@ -146,7 +147,7 @@ def command(
 
 def _check_usage(steps: int, episode_length: int | None, policy: str, out: Path | None) -> None:
     """Refuse what can be refused before anything is built."""
-    from mdpdsl.simulate.columns import LogError
+    from mdpdsl.diagnostics import LogError
     from mdpdsl.simulate.log import check_log_path
 
     for flag, number in (("--steps", steps), ("--episode-length", episode_length)):
@@ -165,7 +166,8 @@ def _check_usage(steps: int, episode_length: int | None, policy: str, out: Path 
 
 def _system(model: Model, simulate: str) -> RawSystem | None:
     from mdpdsl.cli.exploring import simulated_system
-    from mdpdsl.explore.settings import ExploreSettings, SettingsError
+    from mdpdsl.diagnostics import SettingsError
+    from mdpdsl.explore.settings import ExploreSettings
 
     try:
         return simulated_system(model, ExploreSettings(simulate=simulate))
@@ -184,7 +186,8 @@ def _policy(model: Model, policy: str) -> Policy | None:
 
 
 def _checked_names(model: Model, schedule: Schedule, path: Path) -> ColumnNames:
-    from mdpdsl.simulate.columns import LogError, column_names
+    from mdpdsl.diagnostics import LogError
+    from mdpdsl.simulate.columns import column_names
     from mdpdsl.simulate.log import check_log_path
 
     try:

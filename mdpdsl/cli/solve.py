@@ -12,10 +12,11 @@ from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
 from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
 from mdpdsl.cli.solving import CommandWatch, watching
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import ModelError
-from mdpdsl.policy import Policy, PolicyError, check_policy_path, save_policy
-from mdpdsl.results import current_versions
-from mdpdsl.solve.outcome import METHODS, SolveError, SolveOutcome, SolveStatus
+from mdpdsl.diagnostics import ModelError, SolveError
+from mdpdsl.formats.policy_files import PolicyError, check_policy_path, save_policy
+from mdpdsl.graph.policy import Policy
+from mdpdsl.solve.solution import METHODS, SolveOutcome, SolveStatus
+from mdpdsl.versions import current_versions
 
 #: Models of up to this many states have their policy printed without being asked.
 PRINTED_STATES = 30
@@ -220,7 +221,7 @@ def _record(
 def _write(
     model: Model, outcome: SolveOutcome, policy_out: Path | None, values_out: Path | None
 ) -> None:
-    from mdpdsl.report.solution import save_values
+    from mdpdsl.report.policy_table import save_values
 
     try:
         if policy_out is not None:
@@ -239,7 +240,7 @@ def _print(
     from rich.console import Console
     from rich.table import Table
 
-    from mdpdsl.report.solution import aligned, policy_lines
+    from mdpdsl.report.policy_table import aligned, policy_lines
 
     task = (
         f"{record['direction']}imal chance of reaching {record['label']}"

@@ -9,11 +9,12 @@ import click
 from mdpdsl.cli.output import counting_rows, fail
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import Diagnostic, ModelError
-from mdpdsl.results import RunConfiguration, RunDirectory
+from mdpdsl.runs.directory import RunDirectory
+from mdpdsl.runs.records import RunConfiguration
 
 if TYPE_CHECKING:
-    from mdpdsl.estimate.counts import Counts
     from mdpdsl.explore.warm_start import WarmStart
+    from mdpdsl.graph.counts import Counts
 
 
 def read_warm_start(
@@ -22,7 +23,7 @@ def read_warm_start(
     """Read the counts that a run begins with; say what of them could not be read."""
     if not sources:
         return None
-    from mdpdsl.estimate.logs import LogError
+    from mdpdsl.diagnostics import LogError
     from mdpdsl.explore.warm_start import warm_start
 
     try:

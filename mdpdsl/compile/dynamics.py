@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mdpdsl.compile.checked import Branch, Rule
 from mdpdsl.compile.declare import Declarations
 from mdpdsl.compile.scope import GUARD, UPDATE
-from mdpdsl.compile.tables import table_rules
+from mdpdsl.compile.table_blocks import table_rules
 from mdpdsl.compile.terms import BOOL, REAL, Term, reads
 from mdpdsl.diagnostics import did_you_mean, with_article
 from mdpdsl.syntax import ast

@@ -29,7 +29,7 @@ from mdpdsl.compile.merge import Transitions
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.quadrature import n_quadrature_nodes, rough_strata
 from mdpdsl.compile.rewards import RewardKernel, label_states
-from mdpdsl.compile.rows import RowBuffer
+from mdpdsl.compile.row_batches import RowBuffer
 from mdpdsl.compile.search import search_states
 from mdpdsl.compile.transitions import TransitionKernel, count_points
 from mdpdsl.diagnostics import Diagnostic

@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
-from mdpdsl.compile.check import check
 from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.checker import check
 from mdpdsl.compile.expand import Expansion, Integration, Progress, expand
 from mdpdsl.compile.parameters import Override
 from mdpdsl.compile.system import RawSystem, raw_system
@@ -74,7 +75,7 @@ class Model:
         return self.checked.parameters
 
     @property
-    def options(self) -> dict[str, bool | int | None]:
+    def options(self) -> dict[str, Any]:
         """How the graph is built, as a run directory says it."""
         keeps_all_states, most_states, _ = self._options
         return {"all_states": keeps_all_states, "max_states": most_states}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mdpdsl.compile.check import check_declared
 from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.checker import check_declared
 from mdpdsl.compile.declare import Declarations
 from mdpdsl.compile.expand import Progress
 from mdpdsl.compile.model import Model

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
+from mdpdsl.compile.explore_block import WORDS
 from mdpdsl.compile.scope import ARITY, CONSTANTS
-from mdpdsl.compile.settings import WORDS
 from mdpdsl.diagnostics import Span
 from mdpdsl.editor.vocabulary import LOG_KEYS
 from mdpdsl.syntax import ast

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdpdsl.estimate.counts import Counts
+from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.programs.uncertain import UncertainModel, names_of

@@ -26,17 +26,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdpdsl.diagnostics import Diagnostic, ModelError
-from mdpdsl.estimate.confidence_sets import read_intervals
-from mdpdsl.estimate.counts import Counts
 from mdpdsl.estimate.intervals import Intervals, joint_intervals
-from mdpdsl.estimate.places import RunPlace
-from mdpdsl.estimate.stored import resumed_model, run_counts
+from mdpdsl.estimate.saved import read_intervals
 from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.branches import starts_of
+from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.describe import pair_text, state_text
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph, probabilities_within
 from mdpdsl.graph.space import IntArray, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.runs.models import resumed_model, run_counts
+from mdpdsl.runs.places import RunPlace
 
 SUPPORTS = ("auto", "model", "all")
 
@@ -226,7 +226,7 @@ def _support(place: RunPlace, asked: str) -> tuple[str, str]:
     options, settings = configuration.options, configuration.settings
     if configuration.command != "explore" or configuration.system is not None:
         return "all", "the data are not the model's own; --support model trusts its successors"
-    if "log" in options or settings.get("simulate", "model") != "model":
+    if options.log is not None or settings.get("simulate", "model") != "model":
         return "all", "the run did not draw from the model; --support model trusts its successors"
     if configuration.warm_start is not None:
         return "all", "the run began with other data; --support model trusts the model's successors"

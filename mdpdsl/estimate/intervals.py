@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdpdsl.estimate.counts import Counts
+from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray, IntArray
 
 

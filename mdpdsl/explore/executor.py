@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdpdsl.compile.system import RawSystem
-from mdpdsl.estimate.counts import Counts
-from mdpdsl.executors import process_context, process_pool
 from mdpdsl.explore.metrics import Measures
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.standing import Standing, new_board, post, standing, standings
+from mdpdsl.files import write_bytes
+from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.results import write_bytes
 from mdpdsl.simulate.failures import SimulationError
+from mdpdsl.workers import process_context, process_pool
 
 if TYPE_CHECKING:
-    from mdpdsl.explore.queues import LogQueues
-    from mdpdsl.explore.replay import ReplayEnd
+    from mdpdsl.explore.replay.logged import ReplayEnd
+    from mdpdsl.explore.replay.queues import LogQueues
     from mdpdsl.explore.trial import Watch
 
 #: Between two looks at how far trials are.
@@ -243,7 +243,7 @@ def _write_files(folder: Path | None, files: Mapping[str, bytes]) -> None:
 
 
 def _run_task(task: _Task, watch: Watch) -> TrialResult:
-    from mdpdsl.explore.replay import LoggedExperience
+    from mdpdsl.explore.replay.logged import LoggedExperience
     from mdpdsl.explore.trial import continue_trial, final_measures, load_trial, new_trial
 
     seeds = trial_seeds(task.seed, task.index)

@@ -55,7 +55,7 @@ class SimulatedGraph:
         """Let an explorer act for up to so many steps, compiled; return how many it were."""
         self.state, done = explore_steps(
             explorer.memory,
-            explorer.plan,
+            explorer.strategy,
             self._simulator,
             self.state,
             n_steps,
@@ -89,7 +89,7 @@ class SimulatedSystem:
     def __init__(
         self, graph: TransitionGraph, system: RawSystem, generator: np.random.Generator
     ) -> None:
-        from mdpdsl.kernels.system import new_system_simulator, start_system
+        from mdpdsl.kernels.raw_system import new_system_simulator, start_system
 
         self.graph = graph
         self.system = system
@@ -104,7 +104,7 @@ class SimulatedSystem:
 
     def place(self, **values: Value) -> int:
         """Put the system at a point; return its state."""
-        from mdpdsl.kernels.system import place_system
+        from mdpdsl.kernels.raw_system import place_system
 
         numbers = self.system.numbers(values)
         self.state = self._arrived(place_system(self._simulator, numbers))
@@ -112,7 +112,7 @@ class SimulatedSystem:
 
     def step(self, action: int) -> int:
         """Do an action; return the next state. Raise SimulationError where there is none."""
-        from mdpdsl.kernels.system import step_system
+        from mdpdsl.kernels.raw_system import step_system
 
         self.graph.pair(self.state, action)
         self.state = self._arrived(step_system(self._simulator, action, self.generator))
@@ -123,11 +123,11 @@ class SimulatedSystem:
 
         Raise SimulationError where the system fails.
         """
-        from mdpdsl.kernels.system_loop import explore_system_steps
+        from mdpdsl.kernels.raw_system_loop import explore_system_steps
 
         self.state, done = explore_system_steps(
             explorer.memory,
-            explorer.plan,
+            explorer.strategy,
             self._simulator,
             self.graph.pair_action,
             self.state,
@@ -148,7 +148,7 @@ class SimulatedSystem:
 
     def restore(self, state: int, saved: dict[str, FloatArray]) -> None:
         """Go back to where it was saved."""
-        from mdpdsl.kernels.system import place_system
+        from mdpdsl.kernels.raw_system import place_system
 
         self.state = self._arrived(place_system(self._simulator, saved["raw_values"]))
         assert self.state == state
@@ -160,7 +160,7 @@ class SimulatedSystem:
 
     def _failure(self) -> str:
         """Say what went wrong, and forget it."""
-        from mdpdsl.kernels.system import forget_failure
+        from mdpdsl.kernels.raw_system import forget_failure
 
         text = describe_failure(self.system, self.graph, self._simulator)
         forget_failure(self._simulator)

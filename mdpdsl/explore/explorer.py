@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdpdsl.estimate.counts import Counts, counts_from, estimated_graph
-from mdpdsl.explore.algorithms import EPISODIC, STAGED, plan_for
+from mdpdsl.estimate.empirical import estimated_graph
+from mdpdsl.explore.algorithms import EPISODIC, STAGED, strategy_for
 from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.graph.counts import Counts, counts_from
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels.choice import bellman_residual, learn
+from mdpdsl.kernels.incentives import Strategy, start
 from mdpdsl.kernels.loop import choose_pair
 from mdpdsl.kernels.memory import TIME, Memory, has_room, new_memory, with_larger_pool
-from mdpdsl.kernels.planning import bellman_residual, learn
-from mdpdsl.kernels.rewards import Plan, start
-from mdpdsl.kernels.sweeping import start_afresh
+from mdpdsl.kernels.prioritized import start_afresh
 
 if TYPE_CHECKING:
-    from mdpdsl.explore.episodes import Episodes
-    from mdpdsl.explore.tracking import Tracking
+    from mdpdsl.explore.algorithms.oracle_episodes import Episodes
+    from mdpdsl.explore.algorithms.tracking.stages import Tracking
 
 
 class Explorer:
@@ -38,17 +39,17 @@ class Explorer:
         self.spaces = spaces
         self.settings = settings
         self.generator = generator
-        self.plan: Plan = plan_for(settings, spaces.n_states)
+        self.strategy: Strategy = strategy_for(settings, spaces.n_states)
         self.memory: Memory = new_memory(spaces.pair_start, spaces.pair_state)
         self.episodes: Episodes | Tracking | None = _stages(settings, spaces)
-        start(self.memory, self.plan)
-        if self.plan.is_prioritized:
-            start_afresh(self.memory, self.plan)
+        start(self.memory, self.strategy)
+        if self.strategy.is_prioritized:
+            start_afresh(self.memory, self.strategy)
 
     def act(self, state: int) -> int:
         """Return the action to take in a state, by its index."""
         self.prepare()
-        pair = choose_pair(self.memory, self.plan, state, self.generator)
+        pair = choose_pair(self.memory, self.strategy, state, self.generator)
         return int(self.spaces.pair_action[pair])
 
     def prepare(self, c: FloatArray | None = None) -> int:
@@ -60,7 +61,7 @@ class Explorer:
             return sys.maxsize
         done = int(self.memory.integers[TIME])
         if self.episodes.next_start <= done:
-            self.plan = self.episodes.begin(self.memory, self.plan, lambda: self.counts, c)
+            self.strategy = self.episodes.begin(self.memory, self.strategy, lambda: self.counts, c)
         return self.episodes.next_start - done
 
     def observe(self, state: int, action: int, next_state: int) -> None:
@@ -70,7 +71,7 @@ class Explorer:
         if not has_room(self.memory):
             self.memory = with_larger_pool(self.memory)
         pair = self.spaces.pair(state, action)
-        learn(self.memory, self.plan, pair, next_state)
+        learn(self.memory, self.strategy, pair, next_state)
 
     def learn_counts(self, counts: Counts, steps_done: int = 0) -> None:
         """Learn what was counted elsewhere: its visits count as visits, its time as time.
@@ -91,8 +92,8 @@ class Explorer:
         if self.episodes is not None:
             self.episodes.steps_before = int(self.memory.integers[TIME]) - steps_done
         n_steps = self.settings.steps + int(self.memory.integers[TIME])
-        self.plan = self.plan._replace(log_steps=math.log(n_steps))
-        plan_afresh(self.memory, self.plan)
+        self.strategy = self.strategy._replace(log_steps=math.log(n_steps))
+        plan_afresh(self.memory, self.strategy)
 
     @property
     def counts(self) -> Counts:
@@ -105,7 +106,7 @@ class Explorer:
 
     def residual(self) -> float:
         """Return how far the values planned with are from solved, relative to their span."""
-        return float(bellman_residual(self.memory, self.plan))
+        return float(bellman_residual(self.memory, self.strategy))
 
 
 def _stages(settings: ExploreSettings, spaces: TransitionGraph) -> Episodes | Tracking | None:
@@ -114,10 +115,10 @@ def _stages(settings: ExploreSettings, spaces: TransitionGraph) -> Episodes | Tr
     if settings.algorithm not in STAGED:
         return None
     if settings.algorithm in EPISODIC:
-        from mdpdsl.explore.episodes import episodes_for
+        from mdpdsl.explore.algorithms.oracle_episodes import episodes_for
 
         return episodes_for(settings, spaces)
-    from mdpdsl.explore.tracking import Tracking
+    from mdpdsl.explore.algorithms.tracking.stages import Tracking
 
     return Tracking(settings, spaces)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdpdsl.explore.settings import SettingsError
+from mdpdsl.diagnostics import SettingsError
 from mdpdsl.graph.analysis import communicating_classes, never_visited_pairs
 from mdpdsl.graph.describe import pairs_text
 from mdpdsl.graph.transition_graph import TransitionGraph

@@ -6,8 +6,9 @@ runs it on a simulated system may.
 
 from __future__ import annotations
 
+from mdpdsl.diagnostics import SettingsError
 from mdpdsl.explore.algorithms import EPISODIC
-from mdpdsl.explore.settings import ExploreSettings, SettingsError
+from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.analysis import pairs_outside_end_components
 from mdpdsl.graph.describe import pairs_text
 from mdpdsl.graph.transition_graph import TransitionGraph

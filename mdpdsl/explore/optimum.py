@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from mdpdsl.estimate.complexity import squared_l2_complexity
 from mdpdsl.explore.metrics import utility
+from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 #: Beyond these the two optima take more than a few seconds; `mdpdsl allocate` takes the time.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from mdpdsl.diagnostics import did_you_mean
+from mdpdsl.diagnostics import SettingsError, did_you_mean
 
 BONUSES = ("paper", "bernstein", "none")
 PLANNERS = ("auto", "full", "prioritized")
@@ -16,10 +16,6 @@ RADII = ("paper", "weissman")
 FORMULATIONS = ("compact", "full")
 #: The explorers that kappa means something to.
 WITH_KAPPA = ("kappa-dp", "kappa-lp", "tracking")
-
-
-class SettingsError(ValueError):
-    """A setting that cannot be; the message says what would be right."""
 
 
 @dataclass(frozen=True)

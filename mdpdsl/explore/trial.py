@@ -16,19 +16,19 @@ from pathlib import Path
 import numpy as np
 
 from mdpdsl.compile.system import RawSystem
-from mdpdsl.estimate.complexity import squared_l2_complexity
-from mdpdsl.estimate.counts import Counts
 from mdpdsl.explore.experience import SimulatedGraph, SimulatedSystem
 from mdpdsl.explore.explorer import Explorer, memory_counts
 from mdpdsl.explore.metrics import Measures, checkpoints, mean_squared_error, measure
-from mdpdsl.explore.queues import LogQueues
-from mdpdsl.explore.replay import LoggedExperience
+from mdpdsl.explore.replay.logged import LoggedExperience
+from mdpdsl.explore.replay.queues import LogQueues
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.standing import Standing, standing
+from mdpdsl.files import write_arrays, write_json
+from mdpdsl.graph.complexity import squared_l2_complexity
+from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.memory import Memory
 from mdpdsl.programs.threads import in_one_thread
-from mdpdsl.results import write_arrays, write_json
 
 #: Seconds between two looks at whether to stop, and between two savings.
 LOOK_SECONDS = 0.25
@@ -104,7 +104,7 @@ def compile_loop(
     trial.explorer.prepare()
     trial.explorer.residual()
     if trial.explorer.episodes is not None:
-        trial.explorer.episodes.rehearse(trial.explorer.memory, trial.explorer.plan)
+        trial.explorer.episodes.rehearse(trial.explorer.memory, trial.explorer.strategy)
 
 
 @in_one_thread
@@ -202,5 +202,5 @@ def load_trial(
     trial.history = [Measures(**measures) for measures in record["history"]]
     explorer = trial.explorer
     if explorer.episodes is not None:
-        explorer.plan = explorer.episodes.restore(record["episodes"], explorer.plan)
+        explorer.strategy = explorer.episodes.restore(record["episodes"], explorer.strategy)
     return trial

@@ -11,14 +11,15 @@ import numpy as np
 
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import Source
-from mdpdsl.estimate.counts import Counts, counts_from, merge, no_counts
-from mdpdsl.estimate.logs import LogCounts, count_logs
-from mdpdsl.estimate.passes import LogProblem
-from mdpdsl.estimate.rejections import DUPLICATE_TIME
+from mdpdsl.diagnostics import LogProblem, RunError, Source
+from mdpdsl.files import write_arrays
+from mdpdsl.graph.counts import Counts, counts_from, merge, no_counts
 from mdpdsl.graph.space import IntArray, Product, Variable
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
-from mdpdsl.results import RunConfiguration, RunDirectory, RunError, write_arrays
+from mdpdsl.logs.count import LogCounts, count_logs
+from mdpdsl.logs.rejections import DUPLICATE_TIME
+from mdpdsl.runs.directory import RunDirectory
+from mdpdsl.runs.records import RunConfiguration, WarmStartRecord
 
 FILE = "warm_start.npz"
 
@@ -37,14 +38,14 @@ class WarmStart:
         names = ("successor_start", "successor", "count")
         write_arrays(folder / FILE, {name: getattr(self.counts, name) for name in names})
 
-    def record(self) -> dict[str, object]:
+    def record(self) -> WarmStartRecord:
         """Return what a run says of it."""
-        return {
-            "sources": list(self.sources),
-            "transitions": self.counts.n_transitions,
-            "rejected": self.rejected,
-            "problems": [problem.message for problem in self.problems],
-        }
+        return WarmStartRecord(
+            sources=list(self.sources),
+            transitions=self.counts.n_transitions,
+            rejected=self.rejected,
+            problems=[problem.message for problem in self.problems],
+        )
 
 
 def warm_start(
@@ -135,8 +136,8 @@ def _spaces(path: Path, configuration: RunConfiguration) -> TransitionGraph:
     return Model(
         Source(file.read_text("utf-8"), str(file)),
         configuration.parameters,
-        keeps_all_states=configuration.options["all_states"],
-        most_states=configuration.options["max_states"],
+        keeps_all_states=configuration.options.all_states,
+        most_states=configuration.options.max_states,
     ).graph
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.kernels.compiled import inner, seldom, total
+from mdpdsl.kernels.incentives import KAPPA, MAXENT, Strategy
 from mdpdsl.kernels.memory import N_BACKUPS, N_UNSEEN, RISE, VALUE_SUM, IndexArray, Memory
-from mdpdsl.kernels.rewards import KAPPA, MAXENT, Plan
 
 #: A state worth less than this share of the best has no way there that matters.
 CUT_OFF = 0.01
@@ -25,7 +25,7 @@ MOST_RISE = 1e4
 
 
 @seldom
-def iterate(memory: Memory, plan: Plan, here: int) -> None:
+def iterate(memory: Memory, strategy: Strategy, here: int) -> None:
     """Sweep from the last values on, until the span of the update is small.
 
     Where the estimate has no way from here to what is worth most, the values here are tiny against
@@ -35,10 +35,10 @@ def iterate(memory: Memory, plan: Plan, here: int) -> None:
     values = memory.value
     for _ in range(MOST_SWEEPS):
         before = values[here]
-        span_of_change, smallest, largest = _sweep(memory, plan.gamma)
-        is_settled = span_of_change <= plan.tolerance * (largest - smallest)
-        if is_settled and plan.kind == KAPPA and values[here] < CUT_OFF * largest:
-            is_settled = abs(values[here] - before) <= plan.tolerance * values[here]
+        span_of_change, smallest, largest = _sweep(memory, strategy.gamma)
+        is_settled = span_of_change <= strategy.tolerance * (largest - smallest)
+        if is_settled and strategy.kind == KAPPA and values[here] < CUT_OFF * largest:
+            is_settled = abs(values[here] - before) <= strategy.tolerance * values[here]
         if memory.reals[RISE] > MOST_RISE * (largest - smallest):
             forget_bounds(memory)
         if is_settled:
@@ -46,11 +46,11 @@ def iterate(memory: Memory, plan: Plan, here: int) -> None:
 
 
 @inner
-def bounds_after_visit(memory: Memory, plan: Plan, pair: int, all_changed: bool) -> None:
+def bounds_after_visit(memory: Memory, strategy: Strategy, pair: int, all_changed: bool) -> None:
     """Have the pairs computed whose rewards or successors a visit has changed."""
     if all_changed:
         forget_bounds(memory)
-    elif plan.kind == MAXENT:
+    elif strategy.kind == MAXENT:
         state = memory.pair_state[pair]
         memory.q[memory.pair_start[state] : memory.pair_start[state + 1]] = math.inf
     else:

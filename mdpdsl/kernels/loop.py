@@ -8,11 +8,11 @@ import numpy as np
 
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
+from mdpdsl.kernels.choice import choose, learn
 from mdpdsl.kernels.compiled import entry, inner
 from mdpdsl.kernels.drawing import drawn_entry, running_sums
+from mdpdsl.kernels.incentives import Strategy
 from mdpdsl.kernels.memory import Memory, has_room
-from mdpdsl.kernels.planning import choose, learn
-from mdpdsl.kernels.rewards import Plan
 
 
 class Simulator(NamedTuple):
@@ -42,15 +42,17 @@ def _draw(simulator: Simulator, pair: int, generator: np.random.Generator) -> in
 
 
 @entry
-def choose_pair(memory: Memory, plan: Plan, state: int, generator: np.random.Generator) -> int:
+def choose_pair(
+    memory: Memory, strategy: Strategy, state: int, generator: np.random.Generator
+) -> int:
     """Return the pair to take in a state."""
-    return choose(memory, plan, state, generator)
+    return choose(memory, strategy, state, generator)
 
 
 @entry
 def explore_steps(
     memory: Memory,
-    plan: Plan,
+    strategy: Strategy,
     simulator: Simulator,
     state: int,
     n_steps: int,
@@ -64,7 +66,7 @@ def explore_steps(
     for step in range(n_steps):
         if not has_room(memory):
             return state, step
-        pair = choose(memory, plan, state, explorer_generator)
+        pair = choose(memory, strategy, state, explorer_generator)
         state = _draw(simulator, pair, system_generator)
-        learn(memory, plan, pair, state)
+        learn(memory, strategy, pair, state)
     return state, n_steps

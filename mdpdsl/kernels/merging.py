@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from mdpdsl.graph.space import IntArray
 from mdpdsl.kernels.compiled import entry, total
-from mdpdsl.kernels.iteration import forget_bounds, iterate
-from mdpdsl.kernels.memory import VALUE_SUM, Memory, count_many, has_room
-from mdpdsl.kernels.rewards import (
+from mdpdsl.kernels.incentives import (
     KAPPA,
     PAPER_BONUS,
     POLICY,
     RANDOM,
     TRACKING,
-    Plan,
+    Strategy,
     note_time,
     refresh,
 )
-from mdpdsl.kernels.sweeping import start_afresh
+from mdpdsl.kernels.iteration import forget_bounds, iterate
+from mdpdsl.kernels.memory import VALUE_SUM, Memory, count_many, has_room
+from mdpdsl.kernels.prioritized import start_afresh
 
 
 @entry
@@ -42,7 +42,7 @@ def add_entries(
 
 
 @entry
-def plan_afresh(memory: Memory, plan: Plan) -> None:
+def plan_afresh(memory: Memory, strategy: Strategy) -> None:
     """Make probabilities, bounds and rewards from the counts, and solve for the values anew."""
     for pair in range(len(memory.visits)):
         if memory.visits[pair] > 0:
@@ -50,25 +50,25 @@ def plan_afresh(memory: Memory, plan: Plan) -> None:
             start = memory.slot_start[pair]
             for slot in range(start, start + memory.slot_size[pair]):
                 memory.slot_probability[slot] = memory.slot_count[slot] * share
-    if plan.kind in (RANDOM, POLICY):
+    if strategy.kind in (RANDOM, POLICY):
         return
-    if plan.bonus == PAPER_BONUS:
-        note_time(memory, plan)
-    refresh(memory, plan)
-    if plan.kind == TRACKING:
+    if strategy.bonus == PAPER_BONUS:
+        note_time(memory, strategy)
+    refresh(memory, strategy)
+    if strategy.kind == TRACKING:
         return
     # kappa-Explorer's rewards are positive over many orders of magnitude: from zero the values rise
     # to what they are, however small, while a fall from above would take long to get there.
     start_value = 0.0
-    if plan.kind != KAPPA:
-        start_value = total(memory.best_reward) / len(memory.value) / (1.0 - plan.gamma)
+    if strategy.kind != KAPPA:
+        start_value = total(memory.best_reward) / len(memory.value) / (1.0 - strategy.gamma)
     memory.value[:] = start_value
     memory.reals[VALUE_SUM] = total(memory.value)
-    if plan.horizon > 0:
+    if strategy.horizon > 0:
         return
     forget_bounds(memory)
-    iterate(memory, plan, 0)
+    iterate(memory, strategy, 0)
     memory.reals[VALUE_SUM] = total(memory.value)
     forget_bounds(memory)
-    if plan.is_prioritized:
-        start_afresh(memory, plan)
+    if strategy.is_prioritized:
+        start_afresh(memory, strategy)

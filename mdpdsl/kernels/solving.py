@@ -7,7 +7,7 @@ import math
 import numba as nb
 import numpy as np
 
-from mdpdsl.kernels.rows import Rows
+from mdpdsl.kernels.affine_rows import Rows
 
 
 @nb.njit(cache=True)

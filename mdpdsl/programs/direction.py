@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdpdsl.diagnostics import SolveError
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.programs.program import Solution, Status
 from mdpdsl.programs.uncertain import OptimisticKernel
 
 
-class ProgramError(Exception):
+class ProgramError(SolveError):
     """A program that is too large, or has no solution to read; the message says what would help."""
+
+    status = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,7 @@ class Oracle(Protocol):
     def interior(self, model: UncertainModel) -> Interior:
         """Return an occupancy that gives every pair a share, as large as the oracle can."""
 
-    def plan(
+    def answer(
         self, model: UncertainModel, weights: FloatArray, eta: float, interior: Interior | None
     ) -> Plan:
         """Return the best direction; the interior point is there where eta > 0."""
@@ -77,7 +77,7 @@ class LinearOracle:
         program, decode = interior_program(oracle, model.n_pairs)
         return decode(self.backend.solve(program, time_limit=self.time_limit))
 
-    def plan(
+    def answer(
         self,
         model: UncertainModel,
         weights: FloatArray,

@@ -16,14 +16,14 @@ from typing import Any, Protocol
 
 from scipy.sparse import csr_array
 
-from mdpdsl.diagnostics import did_you_mean
+from mdpdsl.diagnostics import SolveError, did_you_mean
 from mdpdsl.graph.space import FloatArray
 
 #: The group of entry points in which backends are found.
 BACKENDS = "mdpdsl.backends"
 
 
-class BackendError(Exception):
+class BackendError(SolveError):
     """A backend that is not there or cannot take a program; the message says what would work."""
 
 

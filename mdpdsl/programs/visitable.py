@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from mdpdsl.diagnostics import SolveError
 from mdpdsl.graph.analysis import end_components, reachable_states
 from mdpdsl.graph.describe import MOST_NAMED, pairs_text, state_text
 from mdpdsl.graph.space import BoolArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 
-class AllocationError(ValueError):
+class AllocationError(SolveError):
     """A problem without a finite optimum, or too large; the message says why and what to do."""
 
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdpdsl.compile.model import Model
-from mdpdsl.explore.live import LiveResult
-from mdpdsl.explore.plan import ExperimentPlan
+from mdpdsl.explore.experiment_plan import ExperimentPlan
+from mdpdsl.explore.live.session import LiveResult
 from mdpdsl.explore.summary import Summary
+from mdpdsl.graph.appearance import MOST_STATES
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.report.graph_picture import MOST_STATES
-from mdpdsl.report.graph_svg import inline_svg
+from mdpdsl.report.figures.pair_figures import pair_figures, worst_pairs
+from mdpdsl.report.figures.plane_map import value_text
+from mdpdsl.report.figures.series import unique_labels
+from mdpdsl.report.graph.svg import inline_svg
 from mdpdsl.report.page.comparison import comparison_table
 from mdpdsl.report.page.markup import number, percent, table, text
-from mdpdsl.report.pair_figures import pair_figures, worst_pairs
-from mdpdsl.report.plane_map import value_text
 from mdpdsl.report.run import Run
-from mdpdsl.report.series import unique_labels
 
 LISTED_PAIRS = 5
 

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from mdpdsl.estimate.complexity import squared_l2_complexity
-from mdpdsl.estimate.counts import Counts, estimated_complexity
-from mdpdsl.estimate.ordering import load_transitions
-from mdpdsl.estimate.sequences import TransitionTable
+from mdpdsl.estimate.empirical import estimated_complexity
 from mdpdsl.explore.metrics import squared_errors
+from mdpdsl.graph.complexity import squared_l2_complexity
+from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import BoolArray, FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.results import RunConfiguration
+from mdpdsl.logs.order import load_transitions
+from mdpdsl.logs.sequences import TransitionTable
+from mdpdsl.runs.records import RunConfiguration
 
 #: Transitions of a log counted at a time.
 BATCH = 1 << 20
@@ -68,7 +69,7 @@ def reference_of(
 ) -> Reference:
     """Return what a run is measured against; complexities of an estimate are still to come."""
     everything = np.ones(graph.n_pairs, np.bool_)
-    if "log" in configuration.options:
+    if configuration.options.log is not None:
         counts = _log_counts(folder / "log.npz", graph)
         complexity = estimated_complexity(counts)
         return Reference("log", complexity, counts.visits > 0, target=counts)

@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from mdpdsl.compile.model import Model, read_source, shipped_models
-from mdpdsl.estimate.stored import EXPLORED
 from mdpdsl.explore.settings import settings_from
 from mdpdsl.report.run import Run
+from mdpdsl.runs.directory import EXPLORED
+from mdpdsl.runs.records import LogRecord
 
 #: Settings whose option has another name, or another form.
 _OPTIONS = {"most_backups": "--backups"}
@@ -29,22 +30,23 @@ def repeating_command(run: Run) -> str | None:
         words = ["mdpdsl", "estimate", _model(run), *_files(configuration.settings["files"])]
         words += _estimate_options(configuration.settings)
     else:
-        system = configuration.system or {}
-        if kind == "live" and system.get("kind") != "gymnasium":
+        system = configuration.system
+        if system is not None and system.kind != "gymnasium":
             return None
         words = ["mdpdsl", "explore", _model(run), *_changed_settings(run)]
         words += ["--steps", str(configuration.settings["steps"])]
         words += ["--seed", str(configuration.seed)]
-        if kind == "live":
-            words += ["--env", str(system["env"])]
-            for name, value in (system.get("arguments") or {}).items():
+        if system is not None:
+            words += ["--env", str(system.env)]
+            for name, value in (system.arguments or {}).items():
                 words += ["--env-arg", f"{name}={json.dumps(value)}"]
         else:
             words += ["--trials", str(configuration.trials)]
-        if kind == "replay":
-            words += _log_options(configuration.options["log"])
-        for source in (configuration.warm_start or {}).get("sources", ()):
-            words += ["--warm-start", str(source["path"] if isinstance(source, dict) else source)]
+        if configuration.options.log is not None:
+            words += _log_options(configuration.options.log)
+        if configuration.warm_start is not None:
+            for source in configuration.warm_start.sources:
+                words += ["--warm-start", source]
     words += _model_options(run)
     return shlex.join(words)
 
@@ -67,10 +69,10 @@ def _model_options(run: Run) -> list[str]:
             if usual.get(name) != value:
                 words += ["--set", f"{name}={_setting(value)}"]
     options = run.configuration.options
-    if options.get("all_states") and run.kind == "explore":
+    if options.all_states and run.kind == "explore":
         words.append("--all-states")
-    if options.get("max_states") is not None:
-        words += ["--max-states", str(options["max_states"])]
+    if options.max_states is not None:
+        words += ["--max-states", str(options.max_states)]
     return words
 
 
@@ -113,9 +115,9 @@ def _estimate_options(settings: Any) -> list[str]:
     return words + (["--separate-files"] if settings["separate_files"] else [])
 
 
-def _log_options(log: dict[str, Any]) -> list[str]:
-    words = [word for path in _files(log["files"]) for word in ("--log", path)]
-    if log["time_step"] is not None:
-        words += ["--time-step", f"{log['time_step']:g}"]
-    words += ["--separate-files"] if log["separate_files"] else []
-    return [*words, "--offer", str(log["offer"])]
+def _log_options(log: LogRecord) -> list[str]:
+    words = [word for file in log.files for word in ("--log", file.path)]
+    if log.time_step is not None:
+        words += ["--time-step", f"{log.time_step:g}"]
+    words += ["--separate-files"] if log.separate_files else []
+    return [*words, "--offer", log.offer]

@@ -7,8 +7,8 @@ import io
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from mdpdsl.explore.replay_summary import ReplayRow
-from mdpdsl.report.tables import aligned, figure, latex_figure, latex_label
+from mdpdsl.explore.replay.replay_summary import ReplayRow
+from mdpdsl.report.comparison_tables import aligned, figure, latex_figure, latex_label
 
 COLUMNS = (
     "policy",

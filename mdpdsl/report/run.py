@@ -18,17 +18,20 @@ from typing import Any, overload
 import numpy as np
 
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import ModelError
-from mdpdsl.estimate.counts import Counts, estimated_complexity, read_counts
-from mdpdsl.estimate.places import COUNTS, run_place, what_is_missing
-from mdpdsl.estimate.stored import resumed_model
+from mdpdsl.diagnostics import ModelError, RunError
+from mdpdsl.estimate.empirical import estimated_complexity
 from mdpdsl.explore.metrics import Measures, measure
 from mdpdsl.explore.settings import WITH_KAPPA
+from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.report.reference import Reference, reference_of
 from mdpdsl.representation import represented
-from mdpdsl.results import RunConfiguration, RunDirectory, RunError
+from mdpdsl.runs.arrays import read_counts
+from mdpdsl.runs.directory import COUNTS, RunDirectory
+from mdpdsl.runs.models import resumed_model
+from mdpdsl.runs.places import run_place, what_is_missing
+from mdpdsl.runs.records import RunConfiguration
 
 #: What `compare --save` writes beside the runs of its rows.
 COMPARISON = "comparison.json"
@@ -114,7 +117,7 @@ class Run:
     @cached_property
     def estimate(self) -> TransitionGraph:
         """The model estimated from the counts of the first trial."""
-        from mdpdsl.estimate.counts import estimated_graph
+        from mdpdsl.estimate.empirical import estimated_graph
 
         prior = float(self.configuration.settings.get("prior", 0.0))
         return estimated_graph(self.counts, self.graph, prior)
@@ -249,11 +252,7 @@ def run_folders(paths: Sequence[str | Path]) -> list[Path]:
 
 def run_kind(configuration: RunConfiguration) -> str:
     """Say what a run did."""
-    if configuration.command == "estimate":
-        return "estimate"
-    if configuration.system is not None:
-        return "live"
-    return "replay" if "log" in configuration.options else "explore"
+    return configuration.kind
 
 
 def _folders(run: RunDirectory, configuration: RunConfiguration) -> list[Path]:

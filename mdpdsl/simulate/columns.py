@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.terms import Read
+from mdpdsl.diagnostics import LogError
 from mdpdsl.graph.space import IntArray, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.simulate.trajectory import Chunk
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 EPISODE, TIME = "episode", "time"
-
-
-class LogError(ValueError):
-    """A log that cannot be written so; the message says what would be right."""
 
 
 @dataclass(frozen=True)

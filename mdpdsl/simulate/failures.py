@@ -23,16 +23,18 @@ from mdpdsl.compile.system import (
     SUBJECT,
     RawSystem,
 )
-from mdpdsl.diagnostics import Span
+from mdpdsl.diagnostics import RunError, Span
 from mdpdsl.graph.space import Value
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 if TYPE_CHECKING:
-    from mdpdsl.kernels.system import SystemSimulator
+    from mdpdsl.kernels.raw_system import SystemSimulator
 
 
-class SimulationError(RuntimeError):
+class SimulationError(RunError):
     """A system that cannot go on; the message says where, why and what to do."""
+
+    status = 1
 
 
 def describe_failure(system: RawSystem, graph: TransitionGraph, simulator: SystemSimulator) -> str:

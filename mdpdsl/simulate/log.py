@@ -12,8 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mdpdsl.diagnostics import LogError
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.simulate.columns import ColumnNames, LogColumns, LogError
+from mdpdsl.simulate.columns import ColumnNames, LogColumns
 from mdpdsl.simulate.trajectory import Chunk
 
 if TYPE_CHECKING:

@@ -144,8 +144,8 @@ def _system_fill(
     system: RawSystem,
 ) -> tuple[Fill, FloatArray]:
     """Return what fills rows, and the array [V] of the system's present values."""
-    from mdpdsl.kernels.system import new_system_simulator
-    from mdpdsl.kernels.system_simulating import fill_system_rows
+    from mdpdsl.kernels.raw_system import new_system_simulator
+    from mdpdsl.kernels.raw_system_rows import fill_system_rows
 
     choices, simulator = new_choices(graph, probability), new_system_simulator(system, graph)
     n_variables = len(system.variables)

@@ -8,8 +8,8 @@ import numpy as np
 
 from mdpdsl.graph.space import BoolArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels.affine_rows import IndexArray, Rows
 from mdpdsl.kernels.reaching import attract, confine
-from mdpdsl.kernels.rows import IndexArray, Rows
 from mdpdsl.kernels.solving import predecessors
 
 

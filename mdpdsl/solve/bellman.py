@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdpdsl.graph.space import FloatArray, IntArray
-from mdpdsl.kernels.rows import Rows, first_best, weight_matrix
+from mdpdsl.kernels.affine_rows import Rows, first_best, weight_matrix
 
 #: Of a sum of k products, the error is at most about k units of this.
 ROUNDING = float(np.finfo(np.float64).eps)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdpdsl.kernels.rows import Rows
+from mdpdsl.kernels.affine_rows import Rows
 
 #: Up to here policy iteration, where rows are short (at most so many successors) or few.
 SMALL_STATES = 1_500

@@ -9,21 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdpdsl.diagnostics import SolveError
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.rows import MOST_BRANCHES, Rows, first_best
+from mdpdsl.kernels.affine_rows import MOST_BRANCHES, Rows, first_best
 from mdpdsl.solve.bellman import Certificate, certify, rounding_unit
 from mdpdsl.solve.choose import chosen_method
-from mdpdsl.solve.outcome import (
-    METHODS,
-    Iterate,
-    SolveError,
-    SolveOutcome,
-    SolveStatus,
-    Watch,
-    keep_going,
-)
 from mdpdsl.solve.policy_iteration import ELIMINATED_STATES, policy_iteration
+from mdpdsl.solve.solution import METHODS, Iterate, SolveOutcome, SolveStatus, Watch, keep_going
 
 #: The tolerance where none is given, times the largest reward if that exceeds 1.
 TOLERANCE = 1e-6
@@ -155,7 +148,7 @@ class _Found:
 
 
 def _by_sweeps(task: _Task, has_policy_sweeps: bool) -> _Found:
-    from mdpdsl.solve.sweeping import SweepRun
+    from mdpdsl.solve.value_iteration import SweepRun
 
     run = SweepRun(task.rows, task.discount, task.tolerance, has_policy_sweeps)
     status, certificate, iterations = _settle(task, iter(run))
@@ -172,7 +165,7 @@ def _first_policy(task: _Task) -> tuple[IntArray, FloatArray, int]:
     n_states = len(rows.pair_start) - 1
     if n_states <= ELIMINATED_STATES:
         return first_best(rows, rows.constant)[1], np.zeros(n_states), 0
-    from mdpdsl.solve.sweeping import SweepRun
+    from mdpdsl.solve.value_iteration import SweepRun
 
     rough = max(task.tolerance, ROUGH * float(np.abs(rows.constant).max()))
     for iterate in SweepRun(rows, task.discount, rough, True):
@@ -201,7 +194,7 @@ def _by_policies(
     certificate = certify(task.rows, task.discount, last.values)
     status = _status(task, certificate)
     if status is None and not is_stopped:
-        from mdpdsl.solve.sweeping import SweepRun
+        from mdpdsl.solve.value_iteration import SweepRun
 
         run = SweepRun(task.rows, task.discount, task.tolerance, True, last.values)
         status, certificate, more = _settle(task, iter(run))

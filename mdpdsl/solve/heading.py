@@ -12,7 +12,7 @@ import numpy as np
 
 from mdpdsl.graph.space import BoolArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.rows import room_for_policy
+from mdpdsl.kernels.affine_rows import room_for_policy
 from mdpdsl.kernels.solving import (
     evaluate_in_place,
     fill_policy,

@@ -6,7 +6,7 @@ import numpy as np
 
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.rows import IndexArray, Rows
+from mdpdsl.kernels.affine_rows import IndexArray, Rows
 
 
 def partial_rows(

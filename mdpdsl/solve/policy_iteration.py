@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdpdsl.graph.space import FloatArray, IntArray
-from mdpdsl.kernels.rows import Rows, first_best, weight_matrix
+from mdpdsl.kernels.affine_rows import Rows, first_best, weight_matrix
 from mdpdsl.solve.bellman import ROUNDING
-from mdpdsl.solve.outcome import Iterate
+from mdpdsl.solve.solution import Iterate
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -19,7 +19,7 @@ import numpy as np
 from mdpdsl.graph.analysis import maximal_end_components
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.rows import Rows
+from mdpdsl.kernels.affine_rows import Rows
 from mdpdsl.solve.arrivals import Arrivals
 from mdpdsl.solve.heading import head_for
 from mdpdsl.solve.partial import partial_rows

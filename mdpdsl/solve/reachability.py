@@ -18,15 +18,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdpdsl.diagnostics import did_you_mean
+from mdpdsl.diagnostics import SolveError, did_you_mean
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.rows import Rows, first_best, weight_matrix
+from mdpdsl.kernels.affine_rows import Rows, first_best, weight_matrix
 from mdpdsl.solve.bellman import rounding_unit
 from mdpdsl.solve.choose import chosen_method
 from mdpdsl.solve.discounted import TOLERANCE, check_dynamics, check_options
-from mdpdsl.solve.outcome import SolveError, SolveOutcome, SolveStatus, Watch, keep_going
 from mdpdsl.solve.policy_iteration import ELIMINATED_STATES, Continue, policy_iteration
+from mdpdsl.solve.solution import SolveOutcome, SolveStatus, Watch, keep_going
 
 #: Sweeps by the chosen pairs alone between two of interval iteration (modified policy iteration).
 POLICY_SWEEPS = 10

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mdpdsl as package
-from mdpdsl.policy import load_policy
+from mdpdsl.formats.policy_files import load_policy
 from tests.cli.run import mdpdsl, quick, written
 
 KEYS = {"kappa", "status", "objective", "gap", "worst", "average", "seconds"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdpdsl.graph.npz import from_npz
+from mdpdsl.formats.npz import from_npz
 from tests.cli.run import mdpdsl, quick, written
 
 MODEL = "mdp spaces\nstate x in 0..2\naction a, b\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdpdsl.graph.npz import from_npz
+from mdpdsl.formats.npz import from_npz
 
 MDPDSL = [sys.executable, "-m", "mdpdsl"]
 #: The command line, saving so often that a run need not be watched for long before it is killed.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mdpdsl as package
-from mdpdsl.graph.npz import from_npz
+from mdpdsl.formats.npz import from_npz
 from tests.cli.run import BAD_SUM, mdpdsl, quick, written
 
 

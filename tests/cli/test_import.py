@@ -54,7 +54,7 @@ def test_a_large_model_is_kept_as_arrays_and_said_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mdpdsl.report.exports.model_text.MANY_PAIRS", 10)
+    monkeypatch.setattr("mdpdsl.formats.mdp.MANY_PAIRS", 10)
     quick("export", "riverswim", "--to", "explicit")
     outcome = quick("import", "riverswim.tra")
     assert outcome.status == 0

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import mdpdsl
-from mdpdsl.estimate.counts import Counts
-from mdpdsl.estimate.logs import count_logs
-from mdpdsl.graph.npz import from_npz
+from mdpdsl.formats.npz import from_npz
+from mdpdsl.graph.counts import Counts
+from mdpdsl.logs.count import count_logs
 from tests.cli.run import TIMEOUT, Outcome, quick, written
 from tests.cli.run import mdpdsl as process
 

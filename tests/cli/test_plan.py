@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import mdpdsl
-from mdpdsl.policy import load_policy
+from mdpdsl.formats.policy_files import load_policy
 from tests.cli.run import mdpdsl as run_process
 from tests.cli.run import quick, written
 

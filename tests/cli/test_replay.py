@@ -17,7 +17,7 @@ import pytest
 import mdpdsl
 from mdpdsl.explore import trial as trials
 from mdpdsl.explore.metrics import Measures, measure
-from mdpdsl.graph.npz import from_npz
+from mdpdsl.formats.npz import from_npz
 from tests.cli.run import Outcome, quick, written
 
 MODEL = "mdp spaces\nstate x in 0..2\naction a, b\n"

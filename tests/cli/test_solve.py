@@ -12,7 +12,7 @@ import pytest
 
 import mdpdsl
 from mdpdsl.cli.solving import CommandWatch
-from mdpdsl.policy import load_policy
+from mdpdsl.formats.policy_files import load_policy
 from tests.cli.run import BAD_SUM, GOOD, quick, written
 from tests.cli.run import mdpdsl as process
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mdpdsl
-from mdpdsl.policy import load_policy
+from mdpdsl.formats.policy_files import load_policy
 from tests.cli.run import mdpdsl as run_process
 from tests.cli.run import quick, written
 
@@ -113,7 +113,7 @@ def test_an_estimate_is_not_estimated_again(folder: Path) -> None:
 
 def test_an_estimate_has_no_continuous_system(tmp_path: Path) -> None:
     from mdpdsl.compile.model import load_file
-    from mdpdsl.estimate.stored import save_graph
+    from mdpdsl.formats.npz import save_graph
 
     save_graph(load_file("thermostat"), tmp_path / "m.npz")
     for command in ("simulate", "explore"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mdpdsl.compile.explore_block import SETTINGS
 from mdpdsl.compile.scope import ARITY, CONSTANTS
-from mdpdsl.compile.settings import SETTINGS
 from mdpdsl.editor import vocabulary
 from mdpdsl.editor.completion import complete
 from mdpdsl.editor.document import read_document

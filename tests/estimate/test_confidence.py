@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import mdpdsl
-from mdpdsl.estimate.complexity import RATES, complexity
 from mdpdsl.estimate.confidence import complexity_upper_bound, l1_radius
-from mdpdsl.estimate.counts import estimated_complexity, estimated_graph
+from mdpdsl.estimate.empirical import estimated_complexity, estimated_graph
 from mdpdsl.explore.executor import trial_seeds
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.trial import continue_trial, new_trial
+from mdpdsl.graph.complexity import RATES, complexity
 from mdpdsl.graph.space import FloatArray
 
 ROW = np.array([0.5, 0.3, 0.15, 0.05])

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdpdsl
-from mdpdsl.estimate.counts import Counts, counts_from, no_counts
 from mdpdsl.estimate.interval_model import (
     EPSILON,
     LEAST,
@@ -20,14 +19,15 @@ from mdpdsl.estimate.interval_model import (
     with_unknown,
 )
 from mdpdsl.estimate.intervals import joint_intervals
-from mdpdsl.estimate.places import run_place
+from mdpdsl.formats.drn import to_drn
+from mdpdsl.formats.prism import to_prism
+from mdpdsl.graph.counts import Counts, counts_from, no_counts
 from mdpdsl.graph.interval_graph import IntervalGraph
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.report.exports.drn import to_drn
-from mdpdsl.report.exports.prism import to_prism
+from mdpdsl.runs.places import run_place
 from mdpdsl.solve.reachability import solve_reachability
 from tests.cli.run import quick, written
-from tests.report.storm_reads import read_interval_drn, read_interval_prism, robust_bounds, sizes
+from tests.formats.storm_reads import read_interval_drn, read_interval_prism, robust_bounds, sizes
 from tests.solve.small import small_graphs
 
 DELTA = 0.1

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mdpdsl.estimate.counts import counts_from
 from mdpdsl.estimate.intervals import clopper_pearson, joint_intervals, unseen_upper
+from mdpdsl.graph.counts import counts_from
 
 
 def test_the_ends_are_where_a_tail_of_the_binomial_is_half_the_risk() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdpdsl.estimate.counts import Counts, counts_from
+from mdpdsl.graph.counts import Counts, counts_from
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.simulate.trajectory import Schedule, draw_trajectory

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import mdpdsl
+from mdpdsl.diagnostics import SettingsError
 from mdpdsl.explore.executor import run_trials, trial_seeds
 from mdpdsl.explore.experience import Experience, SimulatedGraph, SimulatedSystem
 from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.feasible import require_explorable
-from mdpdsl.explore.settings import ExploreSettings, SettingsError
+from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.trial import continue_trial, load_trial, new_trial
 from mdpdsl.simulate.failures import SimulationError
 

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 import mdpdsl
-from mdpdsl.estimate.complexity import squared_l2_complexity
-from mdpdsl.estimate.counts import merge
+from mdpdsl.diagnostics import SettingsError
 from mdpdsl.explore.executor import run_trials, trial_seeds
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.metrics import checkpoints, mean_squared_error, measure, utility
-from mdpdsl.explore.settings import ExploreSettings, SettingsError
+from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.summary import summarize
 from mdpdsl.explore.trial import continue_trial, load_trial, new_trial
+from mdpdsl.graph.complexity import squared_l2_complexity
+from mdpdsl.graph.counts import merge
 
 SETTINGS = ExploreSettings(steps=4_000, kappa=2, gamma=0.95)
 
@@ -67,7 +68,7 @@ def test_measures_are_the_papers() -> None:
 def test_the_true_error_is_the_distance_of_the_matrices() -> None:
     graph = mdpdsl.load("riverswim").graph
     (result,) = run_trials(graph, SETTINGS, seed=0, trials=1, jobs=1)
-    from mdpdsl.estimate.counts import estimated_graph
+    from mdpdsl.estimate.empirical import estimated_graph
 
     estimate = estimated_graph(result.counts, graph).transition_matrix().toarray()
     truth = graph.transition_matrix().toarray()

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import mdpdsl
-from mdpdsl.explore.algorithms import plan_for
+from mdpdsl.diagnostics import SettingsError
+from mdpdsl.explore.algorithms import strategy_for
 from mdpdsl.explore.explorer import Explorer
-from mdpdsl.explore.settings import ExploreSettings, SettingsError
+from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.trial import continue_trial, new_trial
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -110,7 +111,7 @@ def test_values_solve_the_bellman_equation_of_the_estimate() -> None:
     graph = mdpdsl.load("riverswim").graph
     settings = ExploreSettings(steps=800, kappa=2, gamma=0.9, tolerance=1e-12)
     explorer = by_hand(graph, settings, 3)
-    choose(explorer.memory, explorer.plan, 0, explorer.generator)
+    choose(explorer.memory, explorer.strategy, 0, explorer.generator)
     P, r = dense_estimate(explorer), explorer.memory.reward
     V = np.zeros(graph.n_states)
     for _ in range(2_000):
@@ -165,7 +166,7 @@ def test_settings_that_cannot_be_are_refused(change: dict[str, object], message:
 
 def test_an_unknown_algorithm_is_refused_with_a_hint() -> None:
     with pytest.raises(SettingsError, match="did you mean `random`"):
-        plan_for(ExploreSettings(algorithm="rando"), 10)
+        strategy_for(ExploreSettings(algorithm="rando"), 10)
 
 
 def test_an_explorer_is_told_only_of_states() -> None:

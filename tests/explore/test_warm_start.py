@@ -10,10 +10,10 @@ import pytest
 
 import mdpdsl
 from mdpdsl.compile.model import Model
-from mdpdsl.estimate.counts import Counts, merge
-from mdpdsl.estimate.logs import LogError, count_logs
+from mdpdsl.diagnostics import LogError, RunError
 from mdpdsl.explore.warm_start import WarmStart, warm_start
-from mdpdsl.results import RunError
+from mdpdsl.graph.counts import Counts, merge
+from mdpdsl.logs.count import count_logs
 from tests.cli.run import quick
 
 STEPS = 500

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from mdpdsl.formats.npz import from_npz, to_npz
 from mdpdsl.graph.convert import (
     from_networkx,
     from_scipy,
@@ -17,7 +18,6 @@ from mdpdsl.graph.convert import (
     to_pair_matrix,
     to_scipy,
 )
-from mdpdsl.graph.npz import from_npz, to_npz
 from mdpdsl.graph.transition_graph import TransitionGraph
 from tests.graph.build import (
     courier,

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdpdsl
-from mdpdsl.estimate.counts import Counts, counts_from
 from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.trial import continue_trial, new_trial
+from mdpdsl.graph.counts import Counts, counts_from
 from mdpdsl.graph.space import IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.memory import N_UNSEEN, TIME
@@ -76,7 +76,7 @@ def test_a_plan_from_counts_is_the_plan_of_who_learnt_them_step_by_step(
     bulk = explorer_for(chosen)
     bulk.learn_counts(trial.counts)
     if algorithm == "weighted-maxent":  # whose rewards know how many steps there will be
-        bulk.plan = bulk.plan._replace(log_steps=trial.explorer.plan.log_steps)
+        bulk.strategy = bulk.strategy._replace(log_steps=trial.explorer.strategy.log_steps)
     bulk_actions = [bulk.act(state) for state in range(GRAPH.n_states)]
     assert bulk.residual() < 1e-6
     assert bulk_actions == [single.act(state) for state in range(GRAPH.n_states)]
@@ -108,14 +108,14 @@ def test_pairs_with_many_successors_find_room() -> None:
 
 @pytest.mark.parametrize("steps", [0, 9, 10, 11, 49, 50, 139, 140, 10**6, 10**9])
 def test_an_explorer_in_episodes_begins_in_the_one_where_its_time_falls(steps: int) -> None:
-    from mdpdsl.explore.episodes import episode_at, start_of
+    from mdpdsl.explore.algorithms.oracle_episodes import episode_at, start_of
 
     m = episode_at(steps, 10)
     assert start_of(m, 10) <= steps < start_of(m + 1, 10)
 
 
 def test_with_a_warm_start_episodes_do_not_plan_at_every_step() -> None:
-    from mdpdsl.explore.episodes import Episodes
+    from mdpdsl.explore.algorithms.oracle_episodes import Episodes
 
     chosen = ExploreSettings(algorithm="kappa-lp", backend="evi", steps=30)
     graph = dataclasses.replace(GRAPH)

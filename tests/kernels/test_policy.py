@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from mdpdsl.kernels.following import draw_pair, follow
 from mdpdsl.kernels.memory import new_memory
-from mdpdsl.kernels.policy import draw_pair, follow
 
 
 def test_pairs_are_drawn_as_often_as_the_policy_says() -> None:

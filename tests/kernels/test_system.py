@@ -11,7 +11,7 @@ from scipy.stats import chisquare, kstest
 import mdpdsl
 from mdpdsl.compile.model import Model
 from mdpdsl.graph.space import FloatArray, IntArray
-from mdpdsl.kernels.system import (
+from mdpdsl.kernels.raw_system import (
     SystemSimulator,
     new_system_simulator,
     place_system,

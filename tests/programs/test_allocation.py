@@ -6,8 +6,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import mdpdsl
-from mdpdsl.estimate.complexity import complexity
 from mdpdsl.graph.analysis import is_communicating
+from mdpdsl.graph.complexity import complexity
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.programs.allocation import certify, optimal_allocation, optimum

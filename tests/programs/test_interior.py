@@ -51,8 +51,8 @@ def test_just_below_t_star_there_is_a_plan_and_just_above_there_is_none(
 ) -> None:
     found = oracle().interior(instance.model)
     assert found.occupancy.min() == pytest.approx(found.least, abs=1e-9)
-    below = oracle().plan(instance.model, instance.weights, (1 - 1e-6) * found.least / 2)
-    above = oracle().plan(instance.model, instance.weights, found.least / 2 + 1e-5)
+    below = oracle().answer(instance.model, instance.weights, (1 - 1e-6) * found.least / 2)
+    above = oracle().answer(instance.model, instance.weights, found.least / 2 + 1e-5)
     assert (below.status, above.status) == (Status.OPTIMAL, Status.INFEASIBLE)
 
 

@@ -32,7 +32,7 @@ def test_compact_and_full_agree_and_both_decode_to_a_model_within_the_balls(
     least, other = compact.interior(model).least, full.interior(model).least
     assert least == pytest.approx(other, abs=TOLERANCE)
     eta = instance.share * least / 2
-    one, two = compact.plan(model, weights, eta), full.plan(model, weights, eta)
+    one, two = compact.answer(model, weights, eta), full.answer(model, weights, eta)
     assert one.value is not None
     assert two.value is not None
     assert abs(one.value - two.value) <= TOLERANCE * weights.max()
@@ -115,13 +115,13 @@ def test_without_doubt_the_oracle_is_the_best_policy() -> None:
         counts = rng.integers(1, 5, (S, 2, S)).tolist()
         model = uncertain_model(counts, [0.0] * 2 * S, S)
         weights = rng.random(2 * S)
-        plan = LinearOracle(load_backend("highs")).plan(model, weights, 0.0)
+        plan = LinearOracle(load_backend("highs")).answer(model, weights, 0.0)
         assert plan.value == pytest.approx(best_by_policies(model, weights), abs=1e-9)
 
 
 def test_without_knowledge_the_oracle_stays_with_the_best_pair() -> None:
     model = uncertain_model([[[0, 0]], [[0, 0], [0, 0]]], [2.0] * 3, 2)
-    plan = LinearOracle(load_backend("highs")).plan(model, np.array([0.3, 0.2, 0.9]), 0.05)
+    plan = LinearOracle(load_backend("highs")).answer(model, np.array([0.3, 0.2, 0.9]), 0.05)
     assert plan.direction.occupancy == pytest.approx([0.1, 0.1, 0.8])
     assert compact_size(model).columns == 3
 
@@ -130,14 +130,14 @@ def test_a_larger_radius_is_never_worse() -> None:
     graph = mdpdsl.load("riverswim").graph
     weights = np.random.default_rng(1).random(graph.n_pairs)
     oracle = LinearOracle(load_backend("highs"))
-    values = [oracle.plan(known_model(graph, b), weights, 0.001).value for b in (0, 0.1, 0.5, 2)]
+    values = [oracle.answer(known_model(graph, b), weights, 0.001).value for b in (0, 0.1, 0.5, 2)]
     assert all(v is not None for v in values)
     assert np.all(np.diff(np.array(values, float)) >= -1e-9)
 
 
 def test_an_infeasible_program_is_a_value_and_its_policy_an_error() -> None:
     model = known_model(mdpdsl.load("riverswim").graph)
-    plan = LinearOracle(load_backend("highs")).plan(model, np.ones(model.n_pairs), 0.04)
+    plan = LinearOracle(load_backend("highs")).answer(model, np.ones(model.n_pairs), 0.04)
     assert plan.status is Status.INFEASIBLE
     with pytest.raises(ProgramError, match="take a smaller eta"):
         _ = plan.direction

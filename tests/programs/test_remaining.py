@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import mdpdsl
-from mdpdsl.estimate.complexity import complexity
+from mdpdsl.graph.complexity import complexity
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.programs.allocation import optimal_allocation, remaining_allocation
 from mdpdsl.programs.objective import allocation_objective, remaining_budget

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 import mdpdsl
-from mdpdsl.estimate.counts import counts_from
 from mdpdsl.explore.metrics import measure
-from mdpdsl.report.page.document import MOST_BYTES, report_page
+from mdpdsl.graph.counts import counts_from
+from mdpdsl.report.figures.plane_map import AxesError
 from mdpdsl.report.page.markup import number
-from mdpdsl.report.plane_map import AxesError
+from mdpdsl.report.page.page import MOST_BYTES, report_page
 from mdpdsl.report.reference import Reference
 from mdpdsl.report.run import Run, RunTrial
-from mdpdsl.results import RunConfiguration, RunDirectory
+from mdpdsl.runs.directory import RunDirectory
+from mdpdsl.runs.records import RunConfiguration, RunOptions
 from tests.report.pages import addresses, parsed
 
 EVERY = ("explore", "single", "estimate", "replay", "live", "compare", "compare-log")
@@ -179,7 +180,7 @@ def _unknown_run(model: mdpdsl.Model, seed: int) -> Run:
         model="large",
         hash=graph.hash,
         parameters={},
-        options={},
+        options=RunOptions(),
         settings={"delta": 0.1, "files": [], "radius": "paper", "prior": 0.0}
         | {"time_step": None, "separate_files": False},
         seed=0,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mdpdsl
-from mdpdsl.report.page.document import report_page
+from mdpdsl.report.page.page import report_page
 from tests.report.browser import DESKTOP, PHONE, Browser, found_browser, running_browser
 
 EVERY = ("explore", "single", "estimate", "replay", "live", "compare", "compare-log")

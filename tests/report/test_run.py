@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import mdpdsl
-from mdpdsl.estimate.complexity import squared_l2_complexity
+from mdpdsl.diagnostics import RunError
+from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.report.run import run_folders
-from mdpdsl.results import RunError
 
 KINDS = {
     "explore": "explore",

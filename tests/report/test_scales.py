@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib import image
 
-from mdpdsl.report.colours import palette
+from mdpdsl.report.figures.colours import palette
 from mdpdsl.report.page.markup import number, percent, text, tick_texts
 from mdpdsl.report.page.png import FIRST, GREY, N_COLOURS, NO_STATE, png_uri
 from mdpdsl.report.page.scales import scale

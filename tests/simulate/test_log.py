@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import mdpdsl
+from mdpdsl.diagnostics import LogError
 from mdpdsl.graph.space import Product
-from mdpdsl.simulate.columns import ColumnNames, LogError, column_names
+from mdpdsl.simulate.columns import ColumnNames, column_names
 from mdpdsl.simulate.log import SUFFIXES, check_log_path, write_log
 from mdpdsl.simulate.trajectory import Chunk, Schedule, draw_trajectory
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdpdsl
+from mdpdsl.diagnostics import SolveError
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.solve.discounted import solve_discounted
-from mdpdsl.solve.outcome import SolveError, SolveOutcome, SolveStatus
+from mdpdsl.solve.solution import SolveOutcome, SolveStatus
 from tests.graph.build import graph_from_rows, random_graph, slippery_grid
 from tests.solve.small import best_worth, discounted_worth, small_graphs
 from tests.solve.storm import storm_model, storm_values

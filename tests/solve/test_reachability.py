@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdpdsl
+from mdpdsl.diagnostics import SolveError
 from mdpdsl.graph.analysis import maximal_end_components
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.solve.arrivals import arrivals_of
-from mdpdsl.solve.outcome import SolveError, SolveStatus
 from mdpdsl.solve.qualitative import decided_for_least, decided_for_most
 from mdpdsl.solve.reachability import solve_reachability
+from mdpdsl.solve.solution import SolveStatus
 from tests.graph.build import graph_from_rows, random_graph, ruin, slippery_grid
 from tests.solve.small import best_chance, chance, small_graphs
 from tests.solve.storm import storm_model, storm_values

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from mdpdsl.diagnostics import did_you_mean
-from mdpdsl.explore.settings import ExploreSettings, SettingsError
+from mdpdsl.diagnostics import SettingsError, did_you_mean
+from mdpdsl.explore.settings import ExploreSettings
 
 if TYPE_CHECKING:
-    from mdpdsl.kernels.rewards import Plan
+    from mdpdsl.kernels.incentives import Strategy
 
 #: Every algorithm by name, with the module that has it.
 ALGORITHMS = {
@@ -25,7 +25,7 @@ ALGORITHMS = {
     "smm": "smm",
     "kappa-lp": "kappa_lp",
     "fw-modest": "fw_modest",
-    "tracking": "tracking",
+    "tracking": "tracking.strategies",
 }
 
 #: Those that plan at the start of episodes, with an oracle.
@@ -42,19 +42,19 @@ BACKUPS_PER_STEP = 50
 STEEP = 4.0
 
 
-def plan_for(settings: ExploreSettings, n_states: int) -> Plan:
+def strategy_for(settings: ExploreSettings, n_states: int) -> Strategy:
     """Return the plan of the algorithm that the settings name."""
     if settings.algorithm not in ALGORITHMS:
         hint = did_you_mean(settings.algorithm, ALGORITHMS) or f"there are {', '.join(ALGORITHMS)}"
         raise SettingsError(f"unknown algorithm `{settings.algorithm}`; {hint}")
     module = import_module(f"mdpdsl.explore.algorithms.{ALGORITHMS[settings.algorithm]}")
-    plan: Callable[[ExploreSettings, int], Plan] = module.plan
-    return plan(settings, n_states)
+    strategy: Callable[[ExploreSettings, int], Strategy] = module.strategy
+    return strategy(settings, n_states)
 
 
-def common_plan(settings: ExploreSettings, n_states: int, kind: int) -> Plan:
+def common_strategy(settings: ExploreSettings, n_states: int, kind: int) -> Strategy:
     """Return the settings as numbers; an algorithm replaces what it has otherwise."""
-    from mdpdsl.kernels.rewards import BERNSTEIN_BONUS, KAPPA, NO_BONUS, PAPER_BONUS, Plan
+    from mdpdsl.kernels.incentives import BERNSTEIN_BONUS, KAPPA, NO_BONUS, PAPER_BONUS, Strategy
 
     bonuses = {"paper": PAPER_BONUS, "bernstein": BERNSTEIN_BONUS, "none": NO_BONUS}
     is_steep = kind == KAPPA and settings.kappa > STEEP
@@ -62,7 +62,7 @@ def common_plan(settings: ExploreSettings, n_states: int, kind: int) -> Plan:
         settings.planner == "auto" and n_states > (MANY_STATES if is_steep else FEW_STATES)
     )
     most_backups = BACKUPS_PER_STEP if n_states > MANY_STATES else 1_000 * n_states
-    return Plan(
+    return Strategy(
         kind=kind,
         kappa=float(settings.kappa),
         gamma=float(settings.gamma),

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdpdsl.explore.algorithms import common_plan
+from mdpdsl.explore.algorithms import common_strategy
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.space import FloatArray
-from mdpdsl.kernels.rewards import POLICY, Plan
+from mdpdsl.kernels.incentives import POLICY, Strategy
 
 
-def plan(settings: ExploreSettings, n_states: int) -> Plan:
+def strategy(settings: ExploreSettings, n_states: int) -> Strategy:
     """Return the plan that follows the policy of an episode."""
-    return common_plan(settings, n_states, POLICY)
+    return common_strategy(settings, n_states, POLICY)
 
 
 def log_weights(

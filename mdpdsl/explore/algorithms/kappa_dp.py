@@ -8,11 +8,11 @@ proved for the DP variant.
 
 from __future__ import annotations
 
-from mdpdsl.explore.algorithms import common_plan
+from mdpdsl.explore.algorithms import common_strategy
 from mdpdsl.explore.settings import ExploreSettings
-from mdpdsl.kernels.rewards import KAPPA, Plan
+from mdpdsl.kernels.incentives import KAPPA, Strategy
 
 
-def plan(settings: ExploreSettings, n_states: int) -> Plan:
+def strategy(settings: ExploreSettings, n_states: int) -> Strategy:
     """Return the plan of kappa-Explorer-DP."""
-    return common_plan(settings, n_states, KAPPA)
+    return common_strategy(settings, n_states, KAPPA)

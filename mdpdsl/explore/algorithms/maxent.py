@@ -6,11 +6,11 @@ which it never tries some actions at all.
 
 from __future__ import annotations
 
-from mdpdsl.explore.algorithms import common_plan
+from mdpdsl.explore.algorithms import common_strategy
 from mdpdsl.explore.settings import ExploreSettings
-from mdpdsl.kernels.rewards import MAXENT, Plan
+from mdpdsl.kernels.incentives import MAXENT, Strategy
 
 
-def plan(settings: ExploreSettings, n_states: int) -> Plan:
+def strategy(settings: ExploreSettings, n_states: int) -> Strategy:
     """Return the plan of MaxEnt."""
-    return common_plan(settings, n_states, MAXENT)._replace(greed=1.0 - settings.xi)
+    return common_strategy(settings, n_states, MAXENT)._replace(greed=1.0 - settings.xi)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mdpdsl.explore.algorithms import common_plan
+from mdpdsl.explore.algorithms import common_strategy
 from mdpdsl.explore.settings import ExploreSettings
-from mdpdsl.kernels.rewards import RANDOM, Plan
+from mdpdsl.kernels.incentives import RANDOM, Strategy
 
 
-def plan(settings: ExploreSettings, n_states: int) -> Plan:
-    """Return the plan that makes no plans."""
-    return common_plan(settings, n_states, RANDOM)
+def strategy(settings: ExploreSettings, n_states: int) -> Strategy:
+    """Return the strategy that acts at random."""
+    return common_strategy(settings, n_states, RANDOM)

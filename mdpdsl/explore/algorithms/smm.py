@@ -6,11 +6,11 @@ where the bound is vacuous the two are the same, and then this is Weighted MaxEn
 
 from __future__ import annotations
 
-from mdpdsl.explore.algorithms import common_plan
+from mdpdsl.explore.algorithms import common_strategy
 from mdpdsl.explore.settings import ExploreSettings
-from mdpdsl.kernels.rewards import SMM, Plan
+from mdpdsl.kernels.incentives import SMM, Strategy
 
 
-def plan(settings: ExploreSettings, n_states: int) -> Plan:
+def strategy(settings: ExploreSettings, n_states: int) -> Strategy:
     """Return the plan of State Marginal Matching."""
-    return common_plan(settings, n_states, SMM)
+    return common_strategy(settings, n_states, SMM)

@@ -6,11 +6,11 @@ It knows the number of steps, and fails to reach some pairs the more often the l
 
 from __future__ import annotations
 
-from mdpdsl.explore.algorithms import common_plan
+from mdpdsl.explore.algorithms import common_strategy
 from mdpdsl.explore.settings import ExploreSettings
-from mdpdsl.kernels.rewards import WEIGHTED_MAXENT, Plan
+from mdpdsl.kernels.incentives import WEIGHTED_MAXENT, Strategy
 
 
-def plan(settings: ExploreSettings, n_states: int) -> Plan:
+def strategy(settings: ExploreSettings, n_states: int) -> Strategy:
     """Return the plan of Weighted MaxEnt."""
-    return common_plan(settings, n_states, WEIGHTED_MAXENT)
+    return common_strategy(settings, n_states, WEIGHTED_MAXENT)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mdpdsl.report.figures.series import KINDS, series_of
 from mdpdsl.report.page.dot_chart import RatioRow, dot_chart
 from mdpdsl.report.page.line_chart import legend, line_chart, swatch
 from mdpdsl.report.page.markup import number, percent, table, text
 from mdpdsl.report.run import Run
-from mdpdsl.report.series import KINDS, series_of
 
 
 def comparison_table(runs: Sequence[Run], labels: Sequence[str]) -> str:

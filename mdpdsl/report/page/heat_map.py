@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
-from mdpdsl.report.colours import ColourRange, colour_ranges, palette
+from mdpdsl.report.figures.colours import ColourRange, colour_ranges, palette
+from mdpdsl.report.figures.plane_map import MapSlice, PlaneAxis, PlaneMap
 from mdpdsl.report.page.markup import number, text
 from mdpdsl.report.page.png import FIRST, N_COLOURS, NO_STATE, TRANSPARENT, png_uri
 from mdpdsl.report.page.scales import Scale
-from mdpdsl.report.plane_map import MapSlice, PlaneAxis, PlaneMap
 
 WIDTH = 400
 LEFT, RIGHT, TOP = 60, 8, 6

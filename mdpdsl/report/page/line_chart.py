@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mdpdsl.report.figures.series import Series, SeriesKind
 from mdpdsl.report.page.markup import number, percent, text
 from mdpdsl.report.page.scales import Scale, scale
-from mdpdsl.report.series import Series, SeriesKind
 
 WIDTH, HEIGHT = 400, 264
 LEFT, RIGHT, TOP, BOTTOM = 48, 10, 10, 36

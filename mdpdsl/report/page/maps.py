@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mdpdsl.report.figures.pair_figures import pair_figures
+from mdpdsl.report.figures.plane_map import PlaneMap, plane_of
 from mdpdsl.report.page.heat_map import heat_map, selector
-from mdpdsl.report.pair_figures import pair_figures
-from mdpdsl.report.plane_map import PlaneMap, plane_of
 from mdpdsl.report.run import Run
 
 #: More actions than this are told all together; `mdpdsl plot --action` draws one of them.

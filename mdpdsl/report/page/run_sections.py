@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mdpdsl.graph.appearance import MOST_STATES
 from mdpdsl.graph.space import Value
-from mdpdsl.report.graph_picture import MOST_STATES
-from mdpdsl.report.graph_svg import inline_svg
+from mdpdsl.report.figures.pair_figures import pair_figures, worst_pairs
+from mdpdsl.report.figures.plane_map import value_text
+from mdpdsl.report.graph.svg import inline_svg
 from mdpdsl.report.page.markup import definitions, number, percent, table, text
-from mdpdsl.report.pair_figures import pair_figures, worst_pairs
-from mdpdsl.report.plane_map import value_text
 from mdpdsl.report.repeat import repeating_command
 from mdpdsl.report.run import Run
 
@@ -148,9 +148,7 @@ def settings_section(run: Run) -> str:
         rows.append(("trials", f"{configuration.trials:,}"))
         rows.append(("seed", f"{configuration.seed}"))
     if configuration.warm_start is not None:
-        rows.append(
-            ("warm start", text(f"{configuration.warm_start['transitions']:,} transitions"))
-        )
+        rows.append(("warm start", text(f"{configuration.warm_start.transitions:,} transitions")))
     rows.append(("versions", text(_listed(configuration.versions))))
     rows.append(("folder", f"<code>{text(run.path)}</code>"))
     command = repeating_command(run)
@@ -168,8 +166,9 @@ def _title(run: Run) -> str:
 
 def _system(run: Run) -> str:
     if run.kind == "live":
-        system = run.configuration.system or {}
-        return f": {system.get('env') or system.get('name')}"
+        system = run.configuration.system
+        assert system is not None
+        return f": {system.env or system.name}"
     if run.configuration.settings.get("simulate") == "continuous":
         return ": the continuous one, seen through its bins"
     return ""

@@ -1,0 +1,123 @@
+"""Models whose graph was read or estimated instead of built; they work wherever a model does.
+
+What the model file says beside its dynamics (name, parameters, rewards, labels, the `log` and
+`explore` blocks) stays with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from mdpdsl.compile.checked import CheckedModel, spaces_alone
+from mdpdsl.compile.expand import Expansion
+from mdpdsl.compile.model import Model
+from mdpdsl.compile.parameters import Override
+from mdpdsl.compile.system import RawSystem
+from mdpdsl.diagnostics import Diagnostic, ModelError, Source
+from mdpdsl.graph.space import Product
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+#: The text of a model that came without a file.
+NO_FILE = "# This run's model is the transition graph in model.npz.\n"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a stored graph comes from, and what its users have to know."""
+
+    path: str  # where it was first read from
+    unseen_pairs: int | None = None  # pairs never seen; None: the graph is not an estimate
+    estimated_pairs: int = 0  # of how many
+    states_left_out: int = 0  # that nothing seen leads to
+    rewards_missing: str | None = None  # why the rewards of the file are not in the graph
+
+    def warnings(self) -> list[Diagnostic]:
+        """Return what a person should be warned of."""
+        found = []
+        if self.unseen_pairs:
+            message = (
+                f"{self.unseen_pairs:,} of {self.estimated_pairs:,} pairs were never seen; "
+                "their rows are uniform"
+            )
+            n_out = self.states_left_out
+            states = "1 state is" if n_out == 1 else f"{n_out:,} states are"
+            hint = f"{states} left out, since nothing seen leads there; --all-states keeps all"
+            found.append(Diagnostic("W002", message, None, hint if n_out else None))
+        if self.rewards_missing is not None:
+            found.append(Diagnostic("W003", f"the estimate has no rewards: {self.rewards_missing}"))
+        return found
+
+
+class StoredModel(Model):
+    """A model whose graph is given."""
+
+    def __init__(
+        self,
+        checked: CheckedModel,
+        source: Source,
+        graph: TransitionGraph,
+        provenance: Provenance,
+        seconds: float = 0.0,
+    ) -> None:
+        self.checked = checked
+        self.source = source
+        self.provenance = provenance
+        self._options = (False, None, None)
+        self._graph = graph
+        self._seconds = seconds
+
+    @property
+    def is_continuous(self) -> bool:
+        """Never: the equations of a continuous system are not what was estimated."""
+        return False
+
+    @cached_property
+    def system(self) -> RawSystem:
+        """A stored graph has no system behind it."""
+        raise ValueError(f"{self.provenance.path} holds a graph, not the system that it came from")
+
+    @property
+    def is_built(self) -> bool:
+        """Always: the graph was read."""
+        return True
+
+    def diagnose(self) -> list[Diagnostic]:
+        """Return the warnings that users of this model have to know."""
+        return self.provenance.warnings()
+
+    def __repr__(self) -> str:
+        return f"<StoredModel {self.name} from {self.provenance.path}>"
+
+    @cached_property
+    def _expansion(self) -> Expansion:
+        return Expansion(self._graph, None, (), self._seconds)
+
+
+def graph_model(
+    graph: TransitionGraph, name: str, path: str = "", seconds: float = 0.0
+) -> StoredModel:
+    """Return a graph as a model that has no file of its own."""
+    checked = spaces_alone(name, graph.states.product, graph.actions.product)
+    return StoredModel(checked, Source(NO_FILE, path), graph, Provenance(path), seconds)
+
+
+def checked_or_spaces(
+    name: str, source: Source, parameters: Mapping[str, Override], graph: TransitionGraph
+) -> CheckedModel:
+    """Return the names and blocks of a file, or the spaces alone if its text does not fit."""
+    if source.text != NO_FILE:
+        try:
+            checked = Model(source, parameters).checked
+            if _spaces(checked.states, checked.actions) == _spaces(
+                graph.states.product, graph.actions.product
+            ):
+                return checked
+        except (ModelError, TypeError):
+            pass
+    return spaces_alone(name, graph.states.product, graph.actions.product)
+
+
+def _spaces(*products: Product) -> list[tuple[str, str, int]]:
+    return [(v.name, v.kind, v.size) for product in products for v in product.variables]

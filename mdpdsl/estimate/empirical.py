@@ -1,0 +1,71 @@
+"""Counts of transitions: sparse, mergeable, and the model they estimate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.space import FloatArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+#: Entries that the uniform rows of pairs never visited may take in an estimate that is written.
+MOST_UNIFORM_ENTRIES = 50_000_000
+
+
+def estimated_graph(
+    counts: Counts, spaces: TransitionGraph, smoothing: float = 0.0
+) -> TransitionGraph:
+    """Return the model that counts estimate, over the spaces of a graph.
+
+    P_hat = T(s,a,s')/T(s,a) (paper, eq. p_hat_def); with `smoothing` a, it is
+    (T(s,a,s') + a)/(T(s,a) + a m) over the m successors seen. A pair never visited gets the uniform
+    row 1/S: it is dense, so a large model with many such pairs is better kept as counts.
+
+    Rewards of pairs and labels are those of the spaces. Rewards that depend on the next state are
+    left out, for what the spaces expect of them is by their own transitions;
+    `compile.transition_rewards` evaluates them on the estimated ones.
+    """
+    S = spaces.n_states
+    visits = counts.visits
+    n_seen = np.diff(counts.successor_start)
+    per_pair = np.where(visits > 0, n_seen, S)
+    start = np.concatenate([[0], np.cumsum(per_pair)])
+    successor = np.empty(start[-1], np.int32)
+    probability = np.empty(start[-1])
+    pair = np.repeat(np.arange(len(visits)), n_seen)
+    place = start[:-1][pair] + np.arange(len(pair)) - counts.successor_start[:-1][pair]
+    successor[place] = counts.successor
+    total = visits + smoothing * n_seen
+    probability[place] = (counts.count + smoothing) / total[pair]
+    for unvisited in np.flatnonzero(visits == 0):
+        row = slice(start[unvisited], start[unvisited + 1])
+        successor[row], probability[row] = np.arange(S), 1 / S
+    return replace(
+        spaces,
+        successor_start=start,
+        successor=successor,
+        probability=probability,
+        reward=spaces.reward if spaces.branch_reward is None else None,
+        branch_reward=None,
+    )
+
+
+def too_large_estimate(counts: Counts, spaces: TransitionGraph) -> str | None:
+    """Say why the estimated graph is not to be written, where its uniform rows are too many."""
+    n_uniform = int(np.count_nonzero(counts.visits == 0)) * spaces.n_states
+    if n_uniform <= MOST_UNIFORM_ENTRIES:
+        return None
+    return (
+        f"the uniform rows of pairs never seen would take {n_uniform:,} entries; "
+        "counts.npz has what was seen"
+    )
+
+
+def estimated_complexity(counts: Counts) -> FloatArray:
+    """Return c_hat(s,a) = 1 - sum P_hat^2, and 1 for a pair never visited, [n_pairs]."""
+    visits = counts.visits
+    squares = np.concatenate([[0.0], np.cumsum(counts.count.astype(np.float64) ** 2)])
+    sums = np.diff(squares[counts.successor_start])
+    return np.where(visits > 0, 1 - sums / np.maximum(visits, 1.0) ** 2, 1.0)

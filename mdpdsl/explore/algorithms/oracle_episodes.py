@@ -1,0 +1,189 @@
+"""Exploring in episodes: plan with an oracle, follow the policy, plan again (paper, FW-general).
+
+Episode m takes tau_m = tau_1 m^2 steps and so begins after tau_1 (m-1) m (2m-1) / 6 of them (paper,
+theorem general_regret_bound). At its start the confidence sets, the weights and the oracle's answer
+are functions of the counts alone: every solve starts afresh, so where a run was stopped and resumed
+makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from mdpdsl.diagnostics import SettingsError
+from mdpdsl.estimate.balls import confidence_balls
+from mdpdsl.estimate.confidence import complexity_upper_bound, l1_radius
+from mdpdsl.estimate.empirical import estimated_complexity
+from mdpdsl.explore.algorithms import ALGORITHMS
+from mdpdsl.explore.metrics import utility
+from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.space import FloatArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels.following import complexity_bounds, follow
+from mdpdsl.kernels.incentives import Strategy
+from mdpdsl.kernels.memory import TIME, Memory
+from mdpdsl.programs.direction import ProgramError
+from mdpdsl.programs.interior import Interior, chosen_eta
+from mdpdsl.programs.oracle import Oracle, load_oracle
+from mdpdsl.programs.program import BackendError
+from mdpdsl.programs.uncertain import UncertainModel
+
+#: log w of every pair, from upper bounds of c, T+ and the steps done.
+LogWeights = Callable[[FloatArray, FloatArray, int, ExploreSettings], FloatArray]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What was known and planned when an episode began."""
+
+    episode: int  # m
+    step: int  # steps done before it, t_m - 1
+    steps: int  # tau_m, or what is left of it where a run began with visits
+    unvisited: int
+    utility: float | None  # U_kappa(d_hat) with the true c, where it is known and finite
+    utility_bound: float | None  # U_kappa(d_hat) with the upper bounds of c
+    value: float  # <w, psi>, where the largest weight is 1
+    eta: float
+    least_share: float | None  # t* of the confidence sets, or a lower bound of it
+    status: str
+    seconds: float  # of the oracle
+    note: str | None  # an eta that was clipped
+
+
+class Episodes:
+    """The episodes of one run."""
+
+    def __init__(
+        self,
+        settings: ExploreSettings,
+        spaces: TransitionGraph,
+        oracle: Oracle,
+        log_weights: LogWeights,
+    ) -> None:
+        self.settings = settings
+        self.spaces = spaces
+        self.oracle = oracle
+        self.log_weights = log_weights
+        self.records: list[Episode] = []
+        self.steps_before = 0  # of counts that the run began with
+
+    @property
+    def next_start(self) -> int:
+        """After how many steps the next episode begins."""
+        if not self.records:
+            return 0
+        return start_of(self.records[-1].episode + 1, self.settings.first_episode)
+
+    def begin(
+        self, memory: Memory, strategy: Strategy, count: Callable[[], Counts], c: FloatArray | None
+    ) -> Strategy:
+        """Plan the next episode and have its policy followed; return the plan, as it was."""
+        settings, visits = self.settings, memory.visits
+        done = int(memory.integers[TIME])
+        m = episode_at(done, settings.first_episode)
+        counts = count()
+        upper = self._upper_bounds(memory, strategy, counts, done + 1)
+        radius = l1_radius(visits, self.spaces.n_states, done + 1, settings.delta, settings.radius)
+        model = confidence_balls(counts, self.spaces, radius)
+        T_plus = np.maximum(visits, settings.epsilon)
+        weights = from_logs(self.log_weights(upper, T_plus, done, settings))
+        try:
+            interior, eta, note = self._eta(model)
+            answer = self.oracle.answer(model, weights, eta, interior)
+            direction = answer.direction
+        except (ProgramError, BackendError) as error:
+            raise ProgramError(f"episode {m}, after {done:,} steps: {error}") from None
+        follow(memory, direction.policy)
+        memory.upper[:] = upper
+        d_hat = T_plus / max(1, done)
+        assert answer.value is not None
+        self.records.append(
+            Episode(
+                episode=m,
+                step=done,
+                steps=start_of(m + 1, settings.first_episode) - done,
+                unvisited=int(np.count_nonzero(visits == 0)),
+                utility=None if c is None or done == 0 else utility(d_hat, c, settings.kappa),
+                utility_bound=None if done == 0 else utility(d_hat, upper, settings.kappa),
+                value=answer.value,
+                eta=eta,
+                least_share=None if interior is None else interior.least,
+                status=str(answer.status),
+                seconds=answer.seconds,
+                note=note,
+            )
+        )
+        return strategy
+
+    def rehearse(self, memory: Memory, strategy: Strategy) -> None:
+        """Have what a plan needs compiled; the first has done so."""
+
+    def saved(self) -> list[dict[str, Any]]:
+        """Return the records as plain data."""
+        return [asdict(record) for record in self.records]
+
+    def restore(self, records: Sequence[Mapping[str, Any]], strategy: Strategy) -> Strategy:
+        """Go on after episodes that were saved; return the plan to go on with."""
+        self.records = [Episode(**record) for record in records]
+        return strategy
+
+    def _upper_bounds(
+        self, memory: Memory, strategy: Strategy, counts: Counts, t: int
+    ) -> FloatArray:
+        if self.settings.bonus in (None, "paper"):
+            c_hat, S = estimated_complexity(counts), self.spaces.n_states
+            return complexity_upper_bound(c_hat, memory.visits, S, t, self.settings.delta)
+        bounds: FloatArray = complexity_bounds(memory, strategy)
+        return bounds
+
+    def _eta(self, model: UncertainModel) -> tuple[Interior | None, float, str | None]:
+        """Return the interior point, the eta to use and, if it was clipped, a note."""
+        requested = self.settings.eta
+        if requested == 0:
+            return None, 0.0, None
+        interior = self.oracle.interior(model)
+        eta, note = chosen_eta(requested, interior, is_strict=self.settings.strict)
+        return interior, eta, note
+
+
+def episodes_for(settings: ExploreSettings, spaces: TransitionGraph) -> Episodes:
+    """Return the episodes of an algorithm that plans in episodes."""
+    module = import_module(f"mdpdsl.explore.algorithms.{ALGORITHMS[settings.algorithm]}")
+    log_weights: LogWeights = module.log_weights
+    return Episodes(settings, spaces, oracle_of(settings), log_weights)
+
+
+def oracle_of(settings: ExploreSettings) -> Oracle:
+    """Return the oracle that the settings name; raise SettingsError where there is none."""
+    try:
+        return load_oracle(settings.backend, settings.formulation, settings.oracle_seconds)
+    except BackendError as error:
+        raise SettingsError(str(error)) from None
+
+
+def start_of(episode: int, first_episode: int) -> int:
+    """Return after how many steps an episode begins, t_m - 1 (paper, the regret theorem)."""
+    return first_episode * (episode - 1) * episode * (2 * episode - 1) // 6
+
+
+def episode_at(step: int, first_episode: int) -> int:
+    """Return the episode in which the step after so many falls: a run may begin with visits."""
+    m = max(1, int((3 * step / first_episode) ** (1 / 3)) - 1)
+    while start_of(m + 1, first_episode) <= step:
+        m += 1
+    return m
+
+
+def from_logs(log_weights: FloatArray) -> FloatArray:
+    """Return weights whose largest is 1; all alike where nothing is left to learn."""
+    largest = log_weights.max()
+    if largest == -np.inf:
+        return np.ones(len(log_weights))
+    weights: FloatArray = np.exp(log_weights - largest)
+    return weights

@@ -1,0 +1,1 @@
+"""Tracking: plan the visits of the remaining budget, follow the targets, plan again."""

@@ -1,0 +1,134 @@
+"""The model that `tracking` plans on: the estimate, regularised where little has been seen.
+
+A pair seen a handful of times says little of its own. What the other actions of its state did says
+more, as far as actions are alike, and how far they are the counts tell: the row of a pair is
+
+    P(s'|s,a) = (T(s,a,s') + w R(s,s')) / (T(s,a) + w),
+
+R being the mean row of its state and w the weight that makes each transition, left out of the
+counts once, most likely (an empirical Bayes estimate). A pair never taken has the row R. A state
+never left is taken to lead back to the state most visited. One never seen is hoped to be reached
+from the cells next to it, by every action, as if it had been half a time: the more often they are
+visited in vain, the less. Where no such cell was seen either, nothing is known of how to get there,
+and it is not in the plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdpdsl.graph.analysis import end_components, reachable_states
+from mdpdsl.graph.convert import scaled_rows, with_rows
+from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.space import BoolArray, IntArray, StateSpace
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+#: The weights w that are tried, in visits.
+WEIGHTS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+#: Of a transition that no other visit of the state has shown, in visits.
+NOVELTY = 0.5
+#: Of a transition to a state never seen from the cells next to it, in visits.
+HOPE = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class TrackedModel:
+    """A model to plan on, and the pairs that a plan can be for."""
+
+    graph: TransitionGraph
+    is_planned: BoolArray  # [n_pairs]  in one end component of the estimate
+    weight: float  # w
+    is_seen: BoolArray  # [n_states]
+
+
+def tracked_model(counts: Counts, spaces: TransitionGraph, here: int) -> TrackedModel:
+    """Estimate the model to plan on, for a run that is in state `here`, or anywhere if < 0."""
+    from scipy.sparse import csr_array
+
+    shape = (spaces.n_pairs, spaces.n_states)
+    T: Any = csr_array(
+        (counts.count.astype(np.float64), counts.successor, counts.successor_start), shape=shape
+    )
+    of_state = spaces.pair_incidence()
+    by_state: Any = (of_state @ T).tocsr()
+    by_state.sort_indices()
+    leaving = np.asarray(by_state.sum(axis=1))
+    w = shared_weight(T, by_state, spaces.pair_state)
+    visits = counts.visits.astype(np.float64)
+    R = scaled_rows(by_state, 1 / np.maximum(leaving, 1.0))
+    borrowed = np.where(visits > 0, w, 1.0)
+    rows: Any = T + scaled_rows(R[spaces.pair_state], borrowed)
+    # Were they to lead nowhere, a plan would keep away from all that leads to them.
+    unknown = np.flatnonzero(leaving[spaces.pair_state] == 0)
+    back = np.full(len(unknown), int(np.argmax(leaving)))
+    rows = rows + csr_array((np.ones(len(unknown)), (unknown, back)), shape=shape)
+    is_seen = (leaving > 0) | (np.asarray(by_state.sum(axis=0)) > 0)
+    is_seen[here if here >= 0 else leaving > 0] = True
+    rows = rows + _hopes(spaces, is_seen)
+    initial = np.zeros(spaces.n_states)
+    initial[here if here >= 0 else leaving > 0] = 1.0
+    graph = with_rows(spaces, rows, initial)
+    return TrackedModel(graph, _planned(graph), w, is_seen)
+
+
+def shared_weight(T: Any, by_state: Any, pair_state: Any) -> float:
+    """Return the w under which every transition is likeliest, given all the others."""
+    pair = np.repeat(np.arange(T.shape[0]), np.diff(T.indptr))
+    count, visits = T.data, np.asarray(T.sum(axis=1))[pair]
+    state = pair_state[pair]
+    leaving = np.asarray(by_state.sum(axis=1))[state]
+    n_states = T.shape[1]
+    key = np.repeat(np.arange(n_states, dtype=np.int64), np.diff(by_state.indptr)) * n_states
+    place = np.searchsorted(key + by_state.indices, state * np.int64(n_states) + T.indices)
+    alike = by_state.data[place]
+    R = (alike - 1 + NOVELTY / n_states) / (leaving - 1 + NOVELTY)
+    likelihood = [
+        float(np.sum(count * np.log((count - 1 + w * R) / (visits - 1 + w)))) for w in WEIGHTS
+    ]
+    return WEIGHTS[int(np.argmax(likelihood))] if len(count) else WEIGHTS[0]
+
+
+def _hopes(spaces: TransitionGraph, is_seen: BoolArray) -> Any:
+    """Return the visits that are made up for states never seen, sparse, [n_pairs, n_states]."""
+    from scipy.sparse import csr_array
+
+    near, unseen = frontier(spaces.states, is_seen)
+    size = (spaces.n_states, spaces.n_states)
+    next_to = csr_array((np.full(len(near), HOPE), (near, unseen)), shape=size)
+    return next_to[spaces.pair_state]
+
+
+def frontier(states: StateSpace, is_seen: BoolArray) -> tuple[IntArray, IntArray]:
+    """Return seen states and unseen ones a cell away along one variable, one pair of them each.
+
+    Members of an enumeration, and truth values, are not next to each other.
+    """
+    unseen = np.flatnonzero(~is_seen)
+    near, far = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for position, variable in enumerate(states.variables):
+        if variable.kind in ("enum", "bool"):
+            continue
+        cell = states.product.cells(states.codes[unseen], position)
+        for step in (-1, 1):
+            other = (cell + step) % variable.size if variable.wraps else cell + step
+            codes = states.codes[unseen] + (other - cell) * states.product.strides[position]
+            neighbour = states.indices(codes)
+            is_near = (other >= 0) & (other < variable.size) & (neighbour >= 0)
+            is_near &= is_seen[neighbour]
+            near.append(neighbour[is_near])
+            far.append(unseen[is_near])
+    return np.concatenate(near), np.concatenate(far)
+
+
+def _planned(graph: TransitionGraph) -> BoolArray:
+    """Return the pairs of the largest end component that can be reached, [n_pairs]."""
+    number = end_components(graph)
+    usable = (number >= 0) & reachable_states(graph)[graph.pair_state]
+    if not usable.any():
+        return usable
+    largest = int(np.argmax(np.bincount(number[usable])))
+    planned: BoolArray = usable & (number == largest)
+    return planned

@@ -1,0 +1,1 @@
+"""A live system: a rig, a simulator of one's own, a Gymnasium environment."""

@@ -1,0 +1,307 @@
+"""The loop of a live run: act, observe, write down, learn.
+
+The log is all that a run is: what the explorer knows, the measures over time and what was rejected
+are functions of it, so a run goes on from its log alone.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.model import Model
+from mdpdsl.diagnostics import RunError
+from mdpdsl.estimate.empirical import estimated_complexity
+from mdpdsl.explore.explorer import Explorer
+from mdpdsl.explore.live.journal import LiveLog
+from mdpdsl.explore.live.observed import LiveColumns
+from mdpdsl.explore.live.observer import Observer, Replay, plain, texts_of
+from mdpdsl.explore.metrics import Measures, checkpoints, measure
+from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.graph.counts import Counts, merge, no_counts
+from mdpdsl.graph.space import Value
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.logs.sequences import TransitionTable
+
+#: Episodes one after the other whose first observation is no state, before a run gives up.
+MOST_BAD_STARTS = 20
+
+#: Told the steps done after each of them; returns False to stop.
+Watch = Callable[[int], bool | None]
+
+#: Told the measures of a checkpoint.
+Checkpoint = Callable[[Measures], None]
+
+
+class LiveError(RunError):
+    """A live run that cannot go on; what was observed until then is kept."""
+
+    status = 1
+
+
+class LiveSystem(Protocol):
+    """What is explored."""
+
+    def reset(self) -> Mapping[str, Any]:
+        """Begin an episode; return what is observed, by column."""
+
+    def step(self, action: Mapping[str, Value], /) -> tuple[Mapping[str, Any], bool]:
+        """Do an action; return what is observed, and whether the episode is over."""
+
+
+@runtime_checkable
+class SeededSystem(Protocol):
+    """A system that is told, before `reset`, the number of the episode: to draw by it."""
+
+    def seed_episode(self, episode: int, /) -> None:
+        """Take note of the episode that begins next."""
+
+
+class LiveLoop:
+    """A live run on its way."""
+
+    def __init__(
+        self,
+        model: Model,
+        settings: ExploreSettings,
+        system: LiveSystem,
+        name: str,
+        seed: int,
+    ) -> None:
+        self.model = model
+        self.graph = graph = model.graph
+        self.settings = settings
+        self.explorer = Explorer(graph, settings, _generator(seed, 0))
+        _compile(graph, seed)
+        self.history: list[Measures] = []
+        self.done = 0  # steps
+        self.episodes = 0
+        self.transitions = 0
+        self.seconds = self.system_seconds = 0.0
+        self.timed_steps = 0
+        self._system = system
+        self._name = name
+        self._seed = seed
+        self._first: dict[str, Value] | None = None  # of an episode that has begun
+        self._time = -1  # of the last row
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all steps are done."""
+        return self.done >= self.settings.steps
+
+    def reset(self) -> dict[str, Value]:
+        """Begin an episode; return what is observed."""
+        if isinstance(self._system, SeededSystem):
+            self._system.seed_episode(self.episodes)
+        self._first = self._plain(self._called("begin an episode", self._system.reset))
+        return self._first
+
+    def open(
+        self, model: CheckedModel, columns: LiveColumns, path: Path, warm_start: Counts | None
+    ) -> None:
+        """Open the log, and learn what it has and what the run began with."""
+        self.log = LiveLog(path, columns)
+        self.observer = Observer(model, self.graph, columns, path)
+        self._columns = columns
+        replay = self.observer.replay()
+        counted = replay.next_state >= 0
+        self.done, self.episodes = len(replay.pair), replay.episodes
+        self.transitions = int(np.count_nonzero(counted))
+        self.log.rows, self._time = replay.rows, replay.rows - 1
+        counts = self._replayed(replay, warm_start or no_counts(self.graph.n_pairs))
+        if counts.n_transitions:
+            self.explorer.learn_counts(counts, steps_done=self.transitions)
+            self.explorer.generator = _generator(self._seed, replay.rows)
+        product = self.graph.actions.product
+        self._actions = [product.native(action) for action in range(product.size)]
+
+    def run(self, watch: Watch | None, checkpoint: Checkpoint | None = None) -> None:
+        """Explore to the end, or until the watch or Ctrl-C says stop; raise LiveError.
+
+        `checkpoint` is told the measures when they are taken.
+        """
+        pending = [t for t in checkpoints(self.settings.steps) if t > self.done]
+        if not pending:
+            return
+        began, n_before = time.perf_counter(), self.done
+        state, n_bad = -1, 0
+        with _interrupts() as interrupted:
+            try:
+                while pending and not interrupted:
+                    if state < 0:
+                        state = self._begin()
+                        n_bad = 0 if state >= 0 else n_bad + 1
+                        if n_bad == MOST_BAD_STARTS:
+                            raise LiveError(self._no_state())
+                        continue
+                    state = self._step(state)
+                    if self.done == pending[0]:
+                        pending.pop(0)
+                        self.history.append(self.measured(self.explorer.counts))
+                        if checkpoint is not None:
+                            checkpoint(self.history[-1])
+                    if watch is not None and watch(self.done) is False:
+                        break
+            finally:
+                self.seconds += time.perf_counter() - began
+                self.timed_steps += self.done - n_before
+
+    def close(self) -> None:
+        """Have the log on the disk."""
+        self.log.close()
+
+    def measured(self, counts: Counts) -> Measures:
+        """Measure with the estimated complexities, over the pairs visited."""
+        c_hat, kappa = estimated_complexity(counts), self.settings.kappa
+        return measure(self.done, counts.visits, c_hat, kappa, over_visited=True)
+
+    def _begin(self) -> int:
+        """Begin an episode; return its first state, -1 where it is none."""
+        observed = self._first or self.reset()
+        self._first = None
+        self._require_columns(observed)
+        texts = texts_of(observed)
+        self._time = 0 if self._columns.restarts_time else self._time + 1
+        self._written(lambda: self.log.begin(self.episodes, self._time, texts))
+        self.episodes += 1
+        state = self.observer.state(observed, texts, self.log.rows)
+        return -1 if state is None else state
+
+    def _step(self, state: int) -> int:
+        """Do one step; return the state reached, -1 where the episode is over or broken."""
+        explorer = self.explorer
+        action = explorer.act(state)
+        answer = self._called("do a step", self._system.step, self._actions[action])
+        try:
+            found, is_end = answer
+        except (TypeError, ValueError):
+            raise LiveError(
+                f"{self._name} answered a step with {answer!r:.80}; expected two things: what is "
+                "observed, and whether the episode is over"
+            ) from None
+        observed = self._plain(found)
+        self._require_columns(observed)
+        texts = texts_of(observed)
+        self._time += 1
+        self._written(lambda: self.log.step(action, self.episodes - 1, self._time, texts))
+        self.done += 1
+        following = self.observer.state(observed, texts, self.log.rows)
+        if following is None:
+            return -1
+        explorer.observe(state, action, following)
+        self.transitions += 1
+        return -1 if is_end else following
+
+    def _called(self, what: str, function: Callable[..., Any], *arguments: object) -> Any:
+        """Call the system; whatever it raises ends the run."""
+        began = time.perf_counter()
+        try:
+            return function(*arguments)
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}".rstrip(": ")
+            raise LiveError(
+                f"{self._name} failed to {what}, after {self.done:,} steps: {told}"
+            ) from error
+        finally:
+            self.system_seconds += time.perf_counter() - began
+
+    def _plain(self, observed: object) -> dict[str, Value]:
+        if not isinstance(observed, Mapping):
+            raise LiveError(
+                f"{self._name} observed {observed!r:.80}; expected values by column, as in "
+                '{"obs_0": 0.5}'
+            )
+        try:
+            return {name: plain(value, name) for name, value in observed.items()}
+        except TypeError as error:
+            raise LiveError(f"{self._name}: {error}") from None
+
+    def _require_columns(self, observed: dict[str, Value]) -> None:
+        """Bring the columns into order; refuse others than the log has."""
+        names = self._columns.observed
+        if tuple(observed) == names:
+            return
+        odd = sorted(set(observed) ^ set(names))
+        if odd:
+            verb = "gives" if odd[0] in observed else "does not give"
+            raise LiveError(
+                f"{self._name} {verb} the column `{odd[0]}`, unlike before; give the same columns "
+                f"every time ({', '.join(names)}), None for a value that is not there"
+            )
+        ordered = {name: observed[name] for name in names}
+        observed.clear()
+        observed.update(ordered)
+
+    def _written(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            raise LiveError(f"cannot write {self.log.path}: {error.strerror}") from error
+
+    def _replayed(self, replay: Replay, counts: Counts) -> Counts:
+        """Return all counts, and measure them at the checkpoints that are past."""
+        table = TransitionTable(self.graph.n_pairs, self.graph.n_states)
+        done, self.done = self.done, 0
+        warm_start = counts
+        for t in [*(t for t in checkpoints(self.settings.steps) if t <= done), done]:
+            pair, following = replay.pair[self.done : t], replay.next_state[self.done : t]
+            is_counted = following >= 0
+            table.add((pair * self.graph.n_states + following)[is_counted])
+            self.done = t
+            counts = merge(warm_start, table.counts())
+            if not self.history or self.history[-1].step < t:
+                self.history.append(self.measured(counts))
+        if self.history and self.history[-1].step not in checkpoints(self.settings.steps):
+            self.history.pop()
+        return counts
+
+    def _no_state(self) -> str:
+        examples = [e.found for kept in self.observer.rejected.examples.values() for e in kept]
+        reasons = ", ".join(f"{r}: {n:,}" for r, n in self.observer.rejected.counts.items())
+        return (
+            f"{MOST_BAD_STARTS} episodes in a row began with something that is no state of the "
+            f"model ({reasons}; last {examples[-1]})"
+        )
+
+
+def _compile(graph: TransitionGraph, seed: int) -> None:
+    """Have the kernels compiled, or loaded, before a system is made to wait for an action."""
+    explorer = Explorer(graph, ExploreSettings(algorithm="random"), _generator(seed, 0))
+    explorer.observe(0, explorer.act(0), 0)
+
+
+def _generator(seed: int, rows: int) -> np.random.Generator:
+    """Return what an explorer draws from after so many rows of its log."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0, rows)))
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Give a list that an interrupt (Ctrl-C) fills, so that a step is never cut in two.
+
+    A second one interrupts at once: the system may be waiting for something that never comes.
+    """
+    told: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield told
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        if told:
+            raise KeyboardInterrupt
+        told.append(number)
+
+    previous = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield told
+    finally:
+        signal.signal(signal.SIGINT, previous)

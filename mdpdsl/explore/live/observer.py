@@ -1,0 +1,226 @@
+"""From what is observed to the state it is, one observation at a time.
+
+What a log's reader would make of the row is what counts here, too: the usual case is worked out
+directly, and all that is unusual (a missing value, a text, a value out of range) is left to that
+reader, which also says what is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.expressions import Frame, evaluate
+from mdpdsl.compile.terms import Read, Term, reads
+from mdpdsl.explore.live.observed import LiveColumns, text_of
+from mdpdsl.graph.space import IntArray, Value, Variable
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels import binning
+from mdpdsl.logs.conversion import Converter
+from mdpdsl.logs.readers.files import BATCH_ROWS, LogFile, RawBatch, open_log, read_log
+from mdpdsl.logs.rejections import Rejections
+from mdpdsl.logs.sources import ColumnPlan, column_plan
+
+#: The cell of a variable, and whether its value was clipped; None where it is not so simple.
+_Cell = Callable[[Mapping[str, Value]], tuple[int, bool] | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """The steps of a log, in order."""
+
+    pair: IntArray  # [n_steps]
+    next_state: IntArray  # [n_steps]  -1 where it could not be counted
+    episodes: int
+    rows: int
+
+
+class Observer:
+    """Reads states of a model out of observations, and keeps account of what is none."""
+
+    def __init__(
+        self, model: CheckedModel, graph: TransitionGraph, columns: LiveColumns, path: Path
+    ) -> None:
+        self.path = path
+        self.columns = columns
+        self.plan = plan_of(model, columns, path)
+        self.rejected = Rejections()
+        self.clipped: dict[str, int] = {}
+        self._graph = graph
+        product = graph.states.product
+        self._names = [variable.name for variable in product.variables]
+        self._strides = product.strides
+        self._cells = [
+            _cell_of(variable, term)
+            for variable, term in zip(product.variables, self.plan.states, strict=True)
+        ]
+        self._has_all_states = graph.n_states == product.size
+        self._converter = Converter(
+            model, graph, self.plan, str(path), 0, False, self.rejected, self.clipped
+        )
+
+    def state(self, observed: Mapping[str, Value], texts: Sequence[str], row: int) -> int | None:
+        """Return the state of a row of the log; None, and an account of it, where it is none."""
+        code, clipped = 0, []
+        for name, stride, cell_of in zip(self._names, self._strides, self._cells, strict=True):
+            found = cell_of(observed)
+            if found is None:
+                return self._read(texts, row)
+            code += stride * found[0]
+            if found[1]:
+                clipped.append(name)
+        state = code
+        if not self._has_all_states:
+            state = int(self._graph.states.indices(np.array([code]))[0])
+            if state < 0:
+                return self._read(texts, row)
+        for name in clipped:
+            self.clipped[name] = self.clipped.get(name, 0) + 1
+        return state
+
+    def replay(self) -> Replay:
+        """Read the whole log, its last row without an action, and what was rejected in it."""
+        log = open_log(self.path)
+        parts = [
+            self._converter.records(raw) for raw in read_log(log, self.plan.columns, BATCH_ROWS)
+        ]
+        state, pair, row = (
+            np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in parts)])
+            for name in ("state", "pair", "row")
+        )
+        acted = np.flatnonzero(pair[:-1] >= 0)
+        # A line that is missing in between, or is no row, leaves no successor.
+        follows = row[acted + 1] == row[acted] + 1
+        return Replay(
+            pair=pair[acted],
+            next_state=np.where(follows, state[acted + 1], -1),
+            episodes=len(pair) - len(acted),
+            rows=int(row[-1]) if len(row) else 0,
+        )
+
+    def _read(self, texts: Sequence[str], row: int) -> int | None:
+        """Have a row read as it will be read from the log."""
+        import pyarrow as pa
+
+        fields = dict(zip(self.columns.observed, texts, strict=True))
+        fields |= {self.columns.episode: "0", self.columns.time: "0"}
+        columns = {
+            name: pa.array([fields.get(name, "")], pa.string()) for name in self.plan.columns
+        }
+        records = self._converter.records(RawBatch(columns, np.array([row])))
+        state = int(records.state[0])
+        return state if state >= 0 else None
+
+
+def plan_of(model: CheckedModel, columns: LiveColumns, path: Path) -> ColumnPlan:
+    """Return what `estimate` reads from a live log."""
+    plan = column_plan(model, LogFile(path, columns.all, _never))
+    assert plan.next_states is None
+    return plan
+
+
+def plain(value: Any, column: str) -> Value:
+    """Return an observed value as the language has them; None, nothing, becomes NaN."""
+    if isinstance(value, np.generic | np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if value is None:
+        return math.nan
+    if isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(
+        f"the column `{column}` has {value!r:.60}, of the type {type(value).__name__}; give a "
+        "number, a truth value or a text, each number in a column of its own"
+    )
+
+
+def texts_of(observed: Mapping[str, Value]) -> list[str]:
+    """Write an observation as the fields of a log."""
+    return [text_of(value) for value in observed.values()]
+
+
+def _never(columns: Sequence[str], batch_rows: int) -> Any:
+    raise AssertionError("there is no file yet")
+
+
+def _cell_of(variable: Variable, term: Term) -> _Cell:
+    if isinstance(term, Read) and variable.kind == "enum":
+        return _member_cell(variable, term.name)
+    if term.type.kind == "enum":
+        return lambda observed: None
+    number_of = _column_number(term.name) if isinstance(term, Read) else _term_number(term)
+    cell_of = _number_cell(variable)
+
+    def cell(observed: Mapping[str, Value]) -> tuple[int, bool] | None:
+        number = number_of(observed)
+        return None if number is None else cell_of(number)
+
+    return cell
+
+
+def _member_cell(variable: Variable, column: str) -> _Cell:
+    by_name = {member: (place, False) for place, member in enumerate(variable.members)}
+    by_number = _number_cell(variable)
+
+    def cell(observed: Mapping[str, Value]) -> tuple[int, bool] | None:
+        value = observed[column]
+        return by_name.get(value) if isinstance(value, str) else by_number(value)
+
+    return cell
+
+
+def _column_number(column: str) -> Callable[[Mapping[str, Value]], float | None]:
+    def number(observed: Mapping[str, Value]) -> float | None:
+        value = observed[column]
+        if isinstance(value, str):
+            return None
+        try:
+            found = float(value)
+        except OverflowError:
+            return None
+        return found if math.isfinite(found) else None
+
+    return number
+
+
+def _term_number(term: Term) -> Callable[[Mapping[str, Value]], float | None]:
+    columns = [(("column", name), _column_number(name)) for _, name in sorted(reads(term))]
+
+    def number(observed: Mapping[str, Value]) -> float | None:
+        values = {}
+        for key, number_of in columns:
+            found = number_of(observed)
+            if found is None:
+                return None
+            values[key] = np.array([found])
+        result = evaluate(term, Frame(1, values))
+        value = float(np.ravel(result.values)[0])
+        return None if result.faults or not math.isfinite(value) else value
+
+    return number
+
+
+def _number_cell(variable: Variable) -> Callable[[float], tuple[int, bool] | None]:
+    if variable.kind == "real":
+        edges, wraps, cells = variable.edges, variable.wraps, np.empty(1, np.int64)
+
+        def real(number: float) -> tuple[int, bool] | None:
+            n_clipped = binning.real_cells(np.array([number]), edges, wraps, cells)
+            return int(cells[0]), n_clipped > 0
+
+        return real
+    if variable.kind == "set":
+        values = variable.values(np.arange(variable.size)).tolist()
+        return {value: (place, False) for place, value in enumerate(values)}.get
+    low, size = variable.low, variable.size
+
+    def whole(number: float) -> tuple[int, bool] | None:
+        place = number - low
+        return (int(place), False) if 0 <= place < size and place == int(place) else None
+
+    return whole

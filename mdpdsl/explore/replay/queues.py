@@ -1,0 +1,146 @@
+"""A log as explorers see it: a queue of successors for each pair that it has.
+
+States and pairs are renumbered, without those that the log never has, as no explorer could learn of
+them. A state that the log never leaves is the end of an episode: it has a single pair, which starts
+the next logged episode.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mdpdsl.estimate.empirical import estimated_graph
+from mdpdsl.explore.metrics import squared_errors
+from mdpdsl.graph.counts import Counts, counts_from
+from mdpdsl.graph.space import BoolArray, IntArray, StateSpace
+from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
+from mdpdsl.logs.order import LoggedTransitions
+from mdpdsl.logs.sequences import TransitionTable
+
+#: Transitions counted at a time.
+BATCH = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class LogQueues:
+    """The queues of a log, over the states and pairs that explorers are offered.
+
+    `graph` has what the whole log estimates; a pair without a queue leads to its own state there.
+    """
+
+    graph: TransitionGraph
+    queue_start: IntArray  # [n_pairs + 1]
+    successor: StateArray  # [n_transitions]  in the order of the log within a pair
+    episode: StateArray  # [n_episodes]  the state that each starts in
+    restarts: BoolArray  # [n_pairs]  whether a pair stands for the end of an episode
+    model_pair: IntArray  # [n_pairs]  the same pair in the model
+    model_state: IntArray  # [n_states]
+    n_model_pairs: int
+    n_model_states: int
+    most_steps: int | None = None  # where to end, if not where the settings do
+
+    @property
+    def n_transitions(self) -> int:
+        """How many transitions the log has."""
+        return len(self.successor)
+
+    @property
+    def logged(self) -> IntArray:
+        """The pairs that the log has."""
+        return np.flatnonzero(np.diff(self.queue_start))
+
+    def in_log(self, pair: int) -> int:
+        """Return how often the log has a pair."""
+        return int(self.queue_start[pair + 1] - self.queue_start[pair])
+
+    def model_counts(self, counts: Counts) -> Counts:
+        """Return counts over the pairs of the model, without the starts of episodes."""
+        pair = np.repeat(np.arange(self.graph.n_pairs), np.diff(counts.successor_start))
+        is_kept = ~self.restarts[pair]
+        return counts_from(
+            self.model_pair[pair[is_kept]],
+            self.model_state[counts.successor[is_kept]],
+            counts.count[is_kept],
+            self.n_model_pairs,
+        )
+
+    def distance(self, counts: Counts) -> float:
+        """Return the mean over the pairs in the log of ||P_hat of the log - P_hat||_2^2.
+
+        A pair never visited has the uniform estimate over the model's states.
+        """
+        errors = squared_errors(self.graph, counts)
+        # ||P - 1/S||^2 = sum P^2 - 1/S
+        errors = np.where(counts.visits > 0, errors, errors - 1 / self.n_model_states)
+        return float(errors[self.logged].mean())
+
+
+def log_queues(
+    model: TransitionGraph, logged: LoggedTransitions, *, offers_all: bool = False
+) -> LogQueues:
+    """Prepare a log for explorers; one without any transition is a ValueError.
+
+    They are offered the actions that the log has in a state, or with `offers_all` all actions that
+    the model has, of which the log may know none.
+    """
+    if logged.n_transitions == 0:
+        raise ValueError("the log has no transition")
+    is_logged = np.diff(logged.queue_start) > 0
+    is_left = np.zeros(model.n_states, np.bool_)
+    is_left[model.pair_state[is_logged]] = True
+    if offers_all:
+        is_state = np.ones(model.n_states, np.bool_)
+        is_offered = np.ones(model.n_pairs, np.bool_)
+    else:
+        is_state = is_left.copy()
+        is_state[logged.successor] = True
+        is_offered = is_logged.copy()
+        is_offered[model.pair_start[:-1][is_state & ~is_left]] = True
+    pairs, states = np.flatnonzero(is_offered), np.flatnonzero(is_state)
+    new_state = (np.cumsum(is_state) - 1).astype(np.int32)
+    per_state = np.bincount(new_state[model.pair_state[pairs]], minlength=len(states))
+    queue_start = np.concatenate([[0], np.cumsum(np.diff(logged.queue_start)[pairs])])
+    successor = new_state[logged.successor]
+    episode = new_state[logged.episode]
+    spaces = replace(
+        model,
+        states=StateSpace(model.states.product, model.states.codes[states]),
+        pair_start=np.concatenate([[0], np.cumsum(per_state)]),
+        pair_action=model.pair_action[pairs],
+        successor_start=np.zeros(len(pairs) + 1, np.int64),
+        successor=np.empty(0, np.int32),
+        probability=np.empty(0),
+        initial=np.bincount(episode, minlength=len(states)) / len(episode),
+        reward=None,
+        branch_reward=None,
+        labels={name: of[states] for name, of in model.labels.items()},
+    )
+    counts = _whole_counts(spaces, queue_start, successor)
+    return LogQueues(
+        graph=estimated_graph(counts, spaces),
+        queue_start=queue_start,
+        successor=successor,
+        episode=episode,
+        restarts=~is_left[model.pair_state[pairs]],
+        model_pair=pairs,
+        model_state=states,
+        n_model_pairs=model.n_pairs,
+        n_model_states=model.n_states,
+    )
+
+
+def _whole_counts(spaces: TransitionGraph, queue_start: IntArray, successor: StateArray) -> Counts:
+    """Count all of a log; a pair without a queue has to lead somewhere, and leads to its state."""
+    S = spaces.n_states
+    table = TransitionTable(spaces.n_pairs, S)
+    visits = np.diff(queue_start)
+    empty = np.flatnonzero(visits == 0)
+    table.add(empty * S + spaces.pair_state[empty])
+    for low in range(0, len(successor), BATCH):
+        part = successor[low : low + BATCH]
+        places = np.arange(low, low + len(part))
+        pair = np.searchsorted(queue_start, places, side="right") - 1
+        table.add(pair * S + part)
+    return table.counts()

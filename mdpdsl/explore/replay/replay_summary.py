@@ -1,0 +1,54 @@
+"""Replays summed up: how far explorers got in one log, and what they had learned by then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mdpdsl.explore.executor import TrialResult
+from mdpdsl.explore.replay.queues import LogQueues
+from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.explore.summary import Summary, summarize
+
+
+@dataclass(frozen=True)
+class ReplaySummary:
+    """The figures of one algorithm in a log, each the mean over its trials."""
+
+    summary: Summary
+    steps_done: float
+    least_steps: int  # of all trials
+    share_of_log: float
+    coverage: float  # of the pairs in the log, the share that was visited
+    restarts: float
+    distance_to_log: float
+    ended: str | None  # None where trials ended in different ways
+
+
+@dataclass(frozen=True)
+class ReplayRow:
+    """One algorithm at its own end, and at a number of steps that all algorithms have done."""
+
+    own: ReplaySummary
+    common: ReplaySummary
+
+
+def summarize_replay(
+    settings: ExploreSettings, results: Sequence[TrialResult], log: LogQueues
+) -> ReplaySummary:
+    """Sum up the trials of one algorithm."""
+    ends = [result.replay for result in results if result.replay is not None]
+    unvisited = [result.measures.unvisited for result in results if result.measures is not None]
+    n, n_pairs = len(ends), len(log.logged)
+    steps = [end.steps for end in ends]
+    texts = {end.text for end in ends}
+    return ReplaySummary(
+        summary=summarize(settings, results),
+        steps_done=sum(steps) / n,
+        least_steps=min(steps),
+        share_of_log=sum(steps) / (n * log.n_transitions),
+        coverage=1 - sum(unvisited) / (n * n_pairs),
+        restarts=sum(end.restarts for end in ends) / n,
+        distance_to_log=sum(end.distance for end in ends) / n,
+        ended=texts.pop() if len(texts) == 1 else None,
+    )

@@ -1,0 +1,82 @@
+"""Storm's DRN: states, their actions and successors one by one, with names, labels and rewards.
+
+With bounds the probabilities are intervals, `[lower, upper]`, and the file says so in its header:
+stormpy reads it with `build_model_from_drn[stormpy.Interval]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mdpdsl.compile.model import Model
+from mdpdsl.diagnostics import FormatError
+from mdpdsl.files import write_text
+from mdpdsl.formats.format import Format
+from mdpdsl.formats.names import prism_names
+from mdpdsl.formats.numbers import branch_chances, number_texts
+from mdpdsl.formats.prism import REWARD
+from mdpdsl.graph.interval_graph import Bounds, IntervalGraph
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+
+def to_drn(
+    graph: TransitionGraph,
+    name: str = "model",
+    bounds: Bounds | None = None,
+    notes: tuple[str, ...] = (),
+) -> str:
+    """Return a graph in the format DRN; raise ValueError where its dynamics are unknown."""
+    if not graph.has_dynamics:
+        raise FormatError("the dynamics of this model are unknown: there are no states to write")
+    return "\n".join(_lines(graph, name, bounds, notes)) + "\n"
+
+
+def _lines(
+    graph: TransitionGraph, name: str, bounds: Bounds | None, notes: tuple[str, ...]
+) -> Iterator[str]:
+    names = prism_names(graph, name)
+    told = [name, *notes, *(f"{what} is {new}" for what, new in names.renamed)]
+    yield from (f"// {' '.join(text.split())}" for text in told)
+    yield "@type: MDP"
+    if bounds is not None:
+        yield "@value_type: double-interval"
+    yield from ("@parameters", "", "@reward_models", REWARD if graph.reward is not None else "")
+    yield from ("@nr_states", str(graph.n_states), "@nr_choices", str(graph.n_pairs), "@model")
+    # A reward is a pair's: the state itself has none. In an interval model it is an interval, too.
+    blank = " [0]" if graph.reward is not None else ""
+    rewards = None if graph.reward is None else number_texts(graph.reward)
+    chances = branch_chances(graph, bounds, comma=", ")
+    successor, start = graph.successor.tolist(), graph.successor_start.tolist()
+    label_columns = [(names.labels[label], on.tolist()) for label, on in graph.labels.items()]
+    actions, pair_start = graph.pair_action.tolist(), graph.pair_start.tolist()
+    initial = graph.initial.tolist()
+    for state in range(graph.n_states):
+        labels = [label for label, on in label_columns if on[state]]
+        if initial[state] > 0:
+            labels.append("init")
+        yield " ".join([f"state {state}{blank}", *labels])
+        for pair in range(pair_start[state], pair_start[state + 1]):
+            reward = "" if rewards is None else f" [{rewards[pair]}]"
+            yield f"\taction {names.actions[actions[pair]]}{reward}"
+            for branch in range(start[pair], start[pair + 1]):
+                yield f"\t\t{successor[branch]} : {chances[branch]}"
+
+
+class Drn(Format):
+    """Storm's explicit format."""
+
+    name, title, suffix = "drn", "Storm's DRN", ".drn"
+    has_intervals = True
+
+    def text(self, model: Model) -> str:
+        """Return a model as the text of a file."""
+        return to_drn(model.graph, model.name)
+
+    def write_intervals(
+        self, intervals: IntervalGraph, name: str, path: Path, notes: tuple[str, ...]
+    ) -> list[Path]:
+        """Write an interval MDP."""
+        self.require_folder(path)
+        write_text(path, to_drn(intervals.graph, name, intervals.bounds, notes))
+        return [path]

@@ -1,0 +1,320 @@
+"""PRISM's explicit files: `.tra`, and `.sta`, `.lab`, `.srew`, `.trew` beside it.
+
+Writing: PRISM wants a reward on every transition of a choice, the same on all of them, so a reward
+that depends on the next state is written as its expectation.
+
+Reading: a Markov chain is a graph with the one action `step`. Choices without a name are called by
+their place, `a0`, `a1`, …; two choices of one state with one name get numbers behind it. PRISM has
+sets of initial states, not distributions: of several, each is equally likely. Rewards of states and
+of transitions add up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import numpy as np
+
+from mdpdsl.compile.model import Model
+from mdpdsl.compile.stored import graph_model
+from mdpdsl.diagnostics import FormatError
+from mdpdsl.files import write_text
+from mdpdsl.formats.explicit_tables import Lines, read_labels, read_lines, read_rewards, read_states
+from mdpdsl.formats.format import Format
+from mdpdsl.formats.names import Names, prism_names
+from mdpdsl.formats.numbers import branch_chances, number_texts
+from mdpdsl.formats.prism import REWARD
+from mdpdsl.formats.rules import cells_of
+from mdpdsl.graph.branches import Branches, named_actions, numbered_states
+from mdpdsl.graph.interval_graph import Bounds, IntervalGraph
+from mdpdsl.graph.space import FloatArray, IntArray, StateSpace
+from mdpdsl.graph.transition_graph import ROW_SUM_TOLERANCE, TransitionGraph
+
+
+def write_explicit(graph: TransitionGraph, path: Path, bounds: Bounds | None = None) -> list[Path]:
+    """Write the files of a model beside each other, and return their paths, the `.tra` first.
+
+    `path` is the `.tra` file or the stem that all have in common. Files of rewards are written
+    where the model has rewards.
+    """
+    texts = explicit_texts(graph, bounds)
+    stem = path.with_suffix("") if path.suffix == ".tra" else path
+    if not stem.parent.is_dir():
+        raise FileNotFoundError(2, "No such file or directory", str(stem.parent))
+    written = []
+    for suffix, text in texts.items():
+        file = stem.with_name(stem.name + suffix)
+        write_text(file, text)
+        written.append(file)
+    return written
+
+
+def explicit_texts(graph: TransitionGraph, bounds: Bounds | None = None) -> dict[str, str]:
+    """Return the text of each file by its ending; raise ValueError without dynamics."""
+    if not graph.has_dynamics:
+        raise FormatError("the dynamics of this model are unknown: there are no files to write")
+    names = prism_names(graph, "model")
+    parts = {
+        ".tra": _transition_lines(graph, names, bounds),
+        ".sta": _state_lines(graph, names),
+        ".lab": _label_lines(graph, names),
+    }
+    if graph.reward is not None:
+        parts[".srew"] = iter([*_header("State"), f"{graph.n_states} 0"])
+        parts[".trew"] = _reward_lines(graph)
+    return {suffix: "\n".join(lines) + "\n" for suffix, lines in parts.items()}
+
+
+def _transition_lines(graph: TransitionGraph, names: Names, bounds: Bounds | None) -> Iterator[str]:
+    yield f"{graph.n_states} {graph.n_pairs} {graph.n_branches}"
+    columns = (*_branch_columns(graph), branch_chances(graph, bounds))
+    per_branch = np.repeat(graph.pair_action, np.diff(graph.successor_start)).tolist()
+    for state, choice, target, chance, action in zip(*columns, per_branch, strict=True):
+        yield f"{state} {choice} {target} {chance} {names.actions[action]}"
+
+
+def _state_lines(graph: TransitionGraph, names: Names) -> Iterator[str]:
+    """List the states; a bool as PRISM says it, anything else as in PRISM source, a number."""
+    yield f"({','.join(names.variables)})"
+    variables = graph.states.variables
+    for state, row in enumerate(cells_of(graph.states).tolist()):
+        values = [
+            ("true" if cell else "false") if v.kind == "bool" else str(v.low + cell)
+            for v, cell in zip(variables, row, strict=True)
+        ]
+        yield f"{state}:({','.join(values)})"
+
+
+def _label_lines(graph: TransitionGraph, names: Names) -> Iterator[str]:
+    columns = [graph.initial > 0, np.zeros(graph.n_states, np.bool_), *graph.labels.values()]
+    known = ["init", "deadlock", *(names.labels[label] for label in graph.labels)]
+    yield " ".join(f'{number}="{label}"' for number, label in enumerate(known))
+    for state, row in enumerate(np.stack(columns, axis=1).tolist()):
+        carried = [str(number) for number, holds in enumerate(row) if holds]
+        if carried:
+            yield f"{state}: {' '.join(carried)}"
+
+
+def _reward_lines(graph: TransitionGraph) -> Iterator[str]:
+    assert graph.reward is not None
+    n_successors = np.diff(graph.successor_start)
+    per_branch = np.repeat(graph.reward, n_successors)
+    yield from _header("Transition")
+    n_rewarded = int(n_successors[graph.reward != 0].sum())
+    yield f"{graph.n_states} {graph.n_pairs} {n_rewarded}"
+    columns = (*_branch_columns(graph), number_texts(per_branch))
+    for state, choice, target, reward in zip(*columns, strict=True):
+        if reward != "0":
+            yield f"{state} {choice} {target} {reward}"
+
+
+def _branch_columns(graph: TransitionGraph) -> tuple[list[int], list[int], list[int]]:
+    """Return the state of every branch, the place of its pair among the state's, and its target."""
+    n_successors = np.diff(graph.successor_start)
+    choice = np.arange(graph.n_pairs) - graph.pair_start[graph.pair_state]
+    return (
+        np.repeat(graph.pair_state, n_successors).tolist(),
+        np.repeat(choice, n_successors).tolist(),
+        graph.successor.tolist(),
+    )
+
+
+def _header(kind: str) -> list[str]:
+    return [f'# Reward structure "{REWARD}"', f"# {kind} rewards"]
+
+
+#: The endings that PRISM has given to files of rewards, the newest first.
+STATE_REWARDS, TRANSITION_REWARDS = (".srew", ".rews"), (".trew", ".rewt")
+
+
+@dataclass(frozen=True, eq=False)
+class _Transitions:
+    """The lines of a `.tra` file, as columns."""
+
+    n_states: int
+    is_chain: bool
+    state: IntArray  # [n_transitions]
+    choice: IntArray
+    target: IntArray
+    probability: FloatArray
+    names: Mapping[tuple[int, int], str]  # of the choices that have one
+
+
+def read_prism_files(path: Path) -> TransitionGraph:
+    """Read the model of a `.tra` file and what lies beside it; raise ModelError with the place."""
+    lines = read_lines(path)
+    found = _read_transitions(lines)
+    states, order = numbered_states(found.n_states), np.arange(found.n_states)
+    beside = {suffix: path.with_suffix(suffix) for suffix in (".sta", ".lab")}
+    if beside[".sta"].exists():
+        states, order = read_states(read_lines(beside[".sta"]), found.n_states)
+    initial = np.arange(found.n_states) == 0
+    labels = {}
+    if beside[".lab"].exists():
+        labels = read_labels(read_lines(beside[".lab"]), found.n_states)
+        labels.pop("deadlock", None)
+        initial = labels.pop("init", initial)
+    if not initial.any():
+        raise lines.error("no state is initial", "the .lab file says which are, by the label init")
+    # `order` has the states of the file in the order of the graph; the rest follows it.
+    new_index = np.argsort(order)
+    action, names = _choice_actions(found)
+    branches = Branches(
+        state=new_index[found.state],
+        action=action,
+        target=new_index[found.target],
+        probability=found.probability,
+        reward=_read_rewards(path, found),
+    )
+    return _read_graph(
+        lines,
+        branches,
+        states,
+        names,
+        initial[order] / np.count_nonzero(initial),
+        {name: on[order] for name, on in labels.items()},
+    )
+
+
+def _read_transitions(lines: Lines) -> _Transitions:
+    rows = iter(lines)
+    span, header = next(rows, (None, []))
+    if len(header) not in (2, 3) or not all(word.isdigit() for word in header):
+        raise lines.error(
+            "the first line is not the number of states, choices and transitions",
+            "an MDP begins with `states choices transitions`, a chain with `states transitions`",
+            span,
+        )
+    is_chain = len(header) == 2
+    n_states, n_lines = int(header[0]), int(header[-1])
+    width = 3 if is_chain else 4
+    numbers: list[tuple[int, int, int]] = []
+    chances: list[float] = []
+    names: dict[tuple[int, int], str] = {}
+    for span, words in rows:
+        if len(words) not in (width, width + 1):
+            form = "state target probability" if is_chain else "state choice target probability"
+            raise lines.error(f"a transition is `{form} [action]`, not this", None, span)
+        try:
+            state, *choice, target = (int(word) for word in words[: width - 1])
+            chance = float(words[width - 1])
+        except ValueError:
+            message = "these are not whole numbers and a probability"
+            if words[width - 1].startswith("["):
+                message = "this is an interval, and a model has probabilities"
+            raise lines.error(message, None, span) from None
+        if not (0 <= state < n_states and 0 <= target < n_states):
+            raise lines.error(f"the states are 0 to {n_states - 1}", None, span)
+        if not 0 <= chance <= 1 + ROW_SUM_TOLERANCE:
+            raise lines.error(f"{chance:g} is not a probability", None, span)
+        if choice and choice[0] < 0:
+            raise lines.error("choices are numbered from 0", None, span)
+        numbers.append((state, choice[0] if choice else 0, target))
+        chances.append(chance)
+        if len(words) > width:
+            names[numbers[-1][:2]] = words[width]
+    if len(numbers) != n_lines:
+        message = f"the first line promises {n_lines} transitions, and there are {len(numbers)}"
+        raise lines.error(message, "is the file complete?")
+    columns = np.array(numbers, dtype=np.int64).reshape(-1, 3)
+    return _Transitions(
+        n_states,
+        is_chain,
+        state=columns[:, 0],
+        choice=columns[:, 1],
+        target=columns[:, 2],
+        probability=np.array(chances),
+        names=names,
+    )
+
+
+def _choice_actions(found: _Transitions) -> tuple[IntArray, tuple[str, ...]]:
+    """Return the action of every transition, and the names of all actions.
+
+    They are in an order that agrees with that of the choices in every state, where there is one.
+    """
+    choices = sorted(set(zip(found.state.tolist(), found.choice.tolist(), strict=True)))
+    name_of: dict[tuple[int, int], str] = {}
+    before: dict[str, set[str]] = {}
+    last_state, used = -1, dict[str, int]()
+    previous: str | None = None
+    for state, choice in choices:
+        if state != last_state:
+            last_state, used, previous = state, {}, None
+        name = found.names.get((state, choice), "step" if found.is_chain else f"a{choice}")
+        used[name] = used.get(name, 0) + 1
+        name = name if used[name] == 1 else f"{name}_{used[name]}"
+        name_of[state, choice] = name
+        before.setdefault(name, set())
+        if previous is not None:
+            before[name].add(previous)
+        previous = name
+    try:
+        names = tuple(TopologicalSorter(before).static_order())
+    except CycleError:
+        names = tuple(before)
+    number = {name: place for place, name in enumerate(names)}
+    keys = zip(found.state.tolist(), found.choice.tolist(), strict=True)
+    return np.array([number[name_of[key]] for key in keys], dtype=np.int64), names
+
+
+def _read_rewards(path: Path, found: _Transitions) -> FloatArray | None:
+    """Return the reward of every transition; None where there is no file of rewards."""
+    files = [
+        next((file for s in suffixes if (file := path.with_suffix(s)).exists()), None)
+        for suffixes in (STATE_REWARDS, TRANSITION_REWARDS)
+    ]
+    if files == [None, None]:
+        return None
+    total = np.zeros(len(found.state))
+    if files[0] is not None:
+        by_state = read_rewards(read_lines(files[0]), 1)
+        total += [by_state.get((state,), 0.0) for state in found.state.tolist()]
+    if files[1] is not None:
+        columns = [found.state, found.target] if found.is_chain else [found.state, found.choice]
+        columns = columns if found.is_chain else [*columns, found.target]
+        by_transition = read_rewards(read_lines(files[1]), len(columns))
+        keys = zip(*(column.tolist() for column in columns), strict=True)
+        total += [by_transition.get(key, 0.0) for key in keys]
+    return total
+
+
+def _read_graph(
+    lines: Lines,
+    branches: Branches,
+    states: StateSpace,
+    names: tuple[str, ...],
+    initial: FloatArray,
+    labels: Mapping[str, np.ndarray],
+) -> TransitionGraph:
+    try:
+        return branches.graph(states, named_actions(names), initial, labels)
+    except ValueError as error:
+        raise lines.error(str(error)) from None
+
+
+class Explicit(Format):
+    """PRISM's explicit files, several beside each other."""
+
+    name, title, suffix = "explicit", "PRISM's explicit files", ".tra"
+    has_intervals = can_read = True
+
+    def read(self, path: str) -> Model:
+        """Read a `.tra` file and what lies beside it."""
+        began = time.perf_counter()
+        graph = read_prism_files(Path(path))
+        return graph_model(graph, Path(path).stem, path, time.perf_counter() - began)
+
+    def write(self, model: Model, path: Path, **options: object) -> list[Path]:
+        """Write the files of a model."""
+        return write_explicit(model.graph, path)
+
+    def write_intervals(
+        self, intervals: IntervalGraph, name: str, path: Path, notes: tuple[str, ...]
+    ) -> list[Path]:
+        """Write the files of an interval MDP."""
+        return write_explicit(intervals.graph, path, intervals.bounds)

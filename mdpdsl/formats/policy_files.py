@@ -1,0 +1,256 @@
+"""Policies: how likely each action is in each state; as arrays, and as tables that people read.
+
+A table (`.csv`, `.json`) has a line for every pair of positive probability: the values of the state
+variables, those of the action, and the probability. It is read by names, in any order of lines and
+columns; lines of states that a model does not have, since it cannot reach them, are passed over: a
+policy for all states serves where only some are built. The arrays (`.npz`) are quicker and name the
+graph they are for.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mdpdsl.diagnostics import FormatError
+from mdpdsl.files import write_arrays, write_text
+from mdpdsl.graph.policy import Policy
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, Product, Value, Variable
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+KIND = "policy"
+SUFFIXES = (".npz", ".csv", ".json")
+#: The name of the last column of a table.
+PROBABILITY = "probability"
+#: How far the probabilities of a state may be from 1 and still be rounded ones.
+SUM_TOLERANCE = 1e-6
+
+Table = tuple[list[str], list[Sequence[object]]]
+
+
+class PolicyError(FormatError):
+    """A policy that does not fit; the message says what would."""
+
+
+def check_policy_path(path: Path) -> None:
+    """Raise PolicyError unless the name of a file says how to write a policy."""
+    if path.suffix not in SUFFIXES:
+        raise PolicyError(f"a policy's file ends in {', '.join(SUFFIXES)}, not `{path.name}`")
+
+
+def save_policy(policy: Policy, graph: TransitionGraph, path: Path) -> None:
+    """Write a policy, in the form that the file's name asks for."""
+    check_policy_path(path)
+    if path.suffix == ".npz":
+        texts = {
+            "kind": KIND,
+            "model": policy.model,
+            "hash": policy.hash,
+            "spaces": _spaces_hash(graph),
+        }
+        arrays = {name: np.array(text) for name, text in texts.items()}
+        write_arrays(path, {**arrays, "probability": policy.probability})
+        return
+    names, rows = _table(policy, graph)
+    if path.suffix == ".csv":
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows([[_text(value) for value in row] for row in rows])
+        write_text(path, buffer.getvalue())
+        return
+    record = {
+        "kind": KIND,
+        "model": policy.model,
+        "hash": policy.hash,
+        "columns": names,
+        "rows": rows,
+    }
+    write_text(path, json.dumps(record, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def load_policy(path: Path, graph: TransitionGraph) -> Policy:
+    """Read a policy for a graph; raise PolicyError where the file is no policy of it."""
+    check_policy_path(path)
+    try:
+        if path.suffix == ".npz":
+            return _from_arrays(path, graph)
+        text = path.read_text("utf-8")
+        if path.suffix == ".json":
+            name, (names, rows) = _read_json(path, text)
+        else:
+            lines = list(csv.reader(io.StringIO(text)))
+            name, names, rows = path.stem, (lines or [[]])[0], [line for line in lines[1:] if line]
+    except OSError as error:
+        raise PolicyError(f"cannot read {path}: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise PolicyError(f"{path} is not a table: {error}") from None
+    return Policy(name, graph.hash, _from_table(path, graph, names, rows))
+
+
+def _from_arrays(path: Path, graph: TransitionGraph) -> Policy:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            kind, found = str(file["kind"]), {name: file[name] for name in file.files}
+        probability = np.asarray(found["probability"], dtype=np.float64)
+    except (zipfile.BadZipFile, EOFError, ValueError, KeyError, TypeError) as error:
+        raise PolicyError(f"{path} is not a policy that mdpdsl wrote") from error
+    if kind != KIND:
+        raise PolicyError(f"{path} holds a {kind}, not a policy")
+    model, digest = str(found.get("model", path.stem)), str(found.get("hash", ""))
+    if digest != graph.hash and str(found.get("spaces", "")) != _spaces_hash(graph):
+        raise PolicyError(
+            f"{path} is for another model: {model} with hash {digest}, not {graph.hash}; its "
+            "states and actions differ (were other parameters set?)"
+        )
+    _check_sums(path, graph, probability)
+    return Policy(model, graph.hash, probability)
+
+
+def _spaces_hash(graph: TransitionGraph) -> str:
+    """Identify states and pairs, whatever moves between them or is paid for them."""
+    digest = hashlib.sha256()
+    for variable in (*graph.states.variables, *graph.actions.product.variables):
+        digest.update(repr((variable.name, variable.kind, variable.size)).encode())
+        digest.update(repr((variable.low, variable.members, variable.wraps)).encode())
+        for numbers in (variable.numbers, variable.edges):
+            digest.update(b"-" if numbers is None else numbers.tobytes())
+    for array in (graph.states.codes, graph.pair_start, graph.pair_action):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:16]
+
+
+def _table(policy: Policy, graph: TransitionGraph) -> Table:
+    """Return the names and lines of a policy's table."""
+    names = [v.name for v in (*graph.states.variables, *graph.actions.product.variables)]
+    pairs = np.flatnonzero(policy.probability > 0)
+    columns = [
+        *_columns(graph.states.product, graph.states.codes[graph.pair_state[pairs]]),
+        *_columns(graph.actions.product, graph.pair_action[pairs].astype(np.int64)),
+        policy.probability[pairs].tolist(),
+    ]
+    return [*names, PROBABILITY], [list(row) for row in zip(*columns, strict=True)]
+
+
+def _columns(product: Product, codes: IntArray) -> list[list[Value]]:
+    columns = []
+    for position, variable in enumerate(product.variables):
+        natives = [variable.native(i) for i in range(variable.size)]
+        columns.append([natives[i] for i in product.cells(codes, position).tolist()])
+    return columns
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _read_json(path: Path, text: str) -> tuple[str, Table]:
+    try:
+        record = json.loads(text)
+        if record["kind"] != KIND:
+            raise PolicyError(f"{path} holds a {record['kind']}, not a policy")
+        rows: list[Sequence[object]] = [list(row) for row in record["rows"]]
+        return str(record.get("model", path.stem)), (list(map(str, record["columns"])), rows)
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise PolicyError(f"{path} is not a policy that mdpdsl wrote") from error
+
+
+def _from_table(
+    path: Path, graph: TransitionGraph, names: Sequence[str], rows: Sequence[Sequence[object]]
+) -> FloatArray:
+    """Return the probabilities [n_pairs] of a table."""
+    names = [name.strip() for name in names]
+    wanted = [v.name for v in (*graph.states.variables, *graph.actions.product.variables)]
+    if sorted(names) != sorted([*wanted, PROBABILITY]):
+        raise PolicyError(
+            f"{path} has the columns {', '.join(names)}; this model's policies have "
+            f"{', '.join([*wanted, PROBABILITY])}"
+        )
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(names):
+            raise PolicyError(f"{path}, line {number}: {len(row)} values, not {len(names)}")
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    state = graph.states.indices(_codes(path, graph.states.product, columns))
+    action = _codes(path, graph.actions.product, columns)
+    given = _numbers(path, PROBABILITY, columns[PROBABILITY])
+    has_state = state >= 0
+    if not has_state.any():
+        _refuse(path, rows, ~has_state, "no such state in this model (it is unreachable)")
+    keys = graph.pair_state.astype(np.int64) * graph.n_actions + graph.pair_action
+    key = state * graph.n_actions + action
+    pair = np.minimum(np.searchsorted(keys, key), graph.n_pairs - 1)
+    is_other = has_state & (keys[pair] != key)
+    _refuse(path, rows, is_other, "the action is not available in this state")
+    is_twice = np.bincount(pair[has_state], minlength=graph.n_pairs)[pair] > 1
+    _refuse(path, rows, has_state & is_twice, "the same pair stands twice")
+    probability = np.zeros(graph.n_pairs)
+    probability[pair[has_state]] = given[has_state]
+    _check_sums(path, graph, probability)
+    sums = np.add.reduceat(probability, graph.pair_start[:-1])
+    return np.asarray(probability / np.repeat(sums, np.diff(graph.pair_start)))
+
+
+def _codes(path: Path, product: Product, columns: dict[str, list[object]]) -> IntArray:
+    total = np.zeros(len(next(iter(columns.values()))), dtype=np.int64)
+    for variable, stride in zip(product.variables, product.strides, strict=True):
+        total += stride * _cells(path, variable, columns[variable.name])
+    return total
+
+
+def _cells(path: Path, variable: Variable, values: list[object]) -> IntArray:
+    """Return the cell of every value of a column."""
+    if variable.kind in ("enum", "bool"):
+        members = variable.members if variable.kind == "enum" else ("false", "true")
+        index = {member: i for i, member in enumerate(members)}
+        found = np.array([index.get(_text(v).strip(), -1) for v in values], dtype=np.int64)
+    else:
+        numbers = _numbers(path, variable.name, values)
+        found = variable.indices(numbers)
+        if variable.edges is not None:
+            inside = (numbers >= variable.edges[0]) & (numbers <= variable.edges[-1])
+            found = np.where(inside, found, -1)
+    _refuse(path, values, found < 0, f"not a value of {variable.describe()}")
+    return found
+
+
+def _numbers(path: Path, name: str, values: list[object]) -> FloatArray:
+    numbers = np.empty(len(values))
+    for i, value in enumerate(values):
+        try:
+            numbers[i] = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise PolicyError(f"{path}, line {i + 2}: `{value}` is no {name}") from None
+    return numbers
+
+
+def _refuse(path: Path, rows: Sequence[object], is_bad: BoolArray, reason: str) -> None:
+    if is_bad.any():
+        place = int(np.argmax(is_bad))
+        shown = rows[place]
+        text = ", ".join(map(_text, shown)) if isinstance(shown, list) else _text(shown)
+        raise PolicyError(f"{path}, line {place + 2}: `{text}`: {reason}")
+
+
+def _check_sums(path: Path, graph: TransitionGraph, probability: FloatArray) -> None:
+    if len(probability) != graph.n_pairs:
+        raise PolicyError(f"{path} has {len(probability)} pairs; the model has {graph.n_pairs}")
+    if not np.all(probability >= 0):
+        raise PolicyError(f"{path} has a probability that is negative or no number")
+    sums = np.add.reduceat(probability, graph.pair_start[:-1])
+    far = np.abs(sums - 1) > SUM_TOLERANCE
+    if far.any():
+        state = int(np.argmax(far))
+        shown = ", ".join(f"{k} = {_text(v)}" for k, v in graph.states.native(state).items())
+        what = "has no line" if sums[state] == 0 else f"has probabilities that sum to {sums[state]}"
+        others = int(far.sum()) - 1
+        more = f" (and {others:,} other states)" if others else ""
+        raise PolicyError(f"{path}: the state {shown} {what}{more}")

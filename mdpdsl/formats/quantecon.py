@@ -1,0 +1,81 @@
+"""QuantEcon's state-action-pair arrays: `DiscreteDP(R, Q, beta, s_indices, a_indices)`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdpdsl.compile.model import Model
+from mdpdsl.diagnostics import FormatError
+from mdpdsl.files import write_bytes
+from mdpdsl.formats.format import Format
+from mdpdsl.graph.convert import to_pair_matrix
+from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+
+@dataclass(frozen=True, eq=False)
+class QuantEconArrays:
+    """A model as QuantEcon reads it: `DiscreteDP(a.R, a.Q, beta, a.s_indices, a.a_indices)`."""
+
+    s_indices: IntArray  # [n_pairs]
+    a_indices: IntArray  # [n_pairs]
+    R: FloatArray  # [n_pairs]  expected rewards; 0 where the model declares none
+    Q: csr_matrix  # [n_pairs, n_states]
+
+
+def quantecon_arrays(model: Model | TransitionGraph) -> QuantEconArrays:
+    """Return a model, or its graph, as QuantEcon's arrays; raise ValueError without dynamics."""
+    from scipy.sparse import csr_matrix
+
+    graph = model.graph if isinstance(model, Model) else model
+    if not graph.has_dynamics:
+        raise FormatError("the dynamics of this model are unknown: there is no Q")
+    pairs = to_pair_matrix(graph)
+    rewards = np.zeros(graph.n_pairs) if pairs.rewards is None else pairs.rewards
+    # QuantEcon multiplies with `*`, which is a product of matrices for the older class only.
+    return QuantEconArrays(pairs.states, pairs.actions, rewards, csr_matrix(pairs.transitions))
+
+
+def write_quantecon(graph: TransitionGraph, path: Path) -> None:
+    """Write the arrays as an `.npz` file.
+
+    It has `s_indices`, `a_indices` and `R` as they are, the initial distribution `initial`, and Q
+    as `Q_data`, `Q_indices`, `Q_indptr` and `Q_shape`, the parts of a `scipy.sparse.csr_matrix`.
+    """
+    import io
+
+    arrays = quantecon_arrays(graph)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(2, "No such file or directory", str(path.parent))
+    content = io.BytesIO()
+    np.savez(
+        content,
+        allow_pickle=False,
+        s_indices=arrays.s_indices,
+        a_indices=arrays.a_indices,
+        R=arrays.R,
+        Q_data=arrays.Q.data,
+        Q_indices=arrays.Q.indices,
+        Q_indptr=arrays.Q.indptr,
+        Q_shape=np.array(arrays.Q.shape),
+        initial=graph.initial,
+    )
+    write_bytes(path, content.getvalue())
+
+
+class QuantEcon(Format):
+    """QuantEcon's arrays."""
+
+    name, title, suffix = "quantecon", "QuantEcon's state-action pairs", ".quantecon.npz"
+
+    def write(self, model: Model, path: Path, **options: object) -> list[Path]:
+        """Write the arrays of a model."""
+        write_quantecon(model.graph, path)
+        return [path]

@@ -1,0 +1,192 @@
+"""Planning on the estimate: value iteration by whole sweeps, truncated lookahead, and the choice.
+
+P_hat(s'|s,a) = T(s,a,s')/T(s,a), and 1/S for a pair never visited: its expectation of V is mean(V),
+carried along instead of a dense row.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mdpdsl.kernels.compiled import inner, seldom, total
+from mdpdsl.kernels.following import draw_pair
+from mdpdsl.kernels.incentives import KAPPA, POLICY, RANDOM, TRACKING, Strategy, reward_after_visit
+from mdpdsl.kernels.iteration import bounds_after_visit, expectation, iterate
+from mdpdsl.kernels.memory import BEST_SUM, VALUE_SUM, Memory, count
+from mdpdsl.kernels.prioritized import follow_visit, settle
+
+#: Values that differ by less, relatively, are the same but for rounding. No more than that: values
+#: may have a large part in common, which no choice changes.
+TIE = 2e-15
+#: Below this, rewards within reach have vanished beside those out of reach.
+VANISHED = 1e-280
+
+
+@inner
+def choose(memory: Memory, strategy: Strategy, state: int, generator: np.random.Generator) -> int:
+    """Return the pair to take in a state: plan as the settings say, then act greedily."""
+    first, end = memory.pair_start[state], memory.pair_start[state + 1]
+    if strategy.kind == POLICY:
+        return draw_pair(memory, first, end, generator)
+    if strategy.kind == TRACKING:
+        return _pair_ahead(memory, first, end)
+    if strategy.kind == RANDOM or (strategy.greed < 1.0 and generator.random() >= strategy.greed):
+        return first + int(generator.random() * (end - first))
+    if strategy.horizon == 1:
+        return _best_pair(memory, memory.value, first, end, 0.0, 0.0)
+    if strategy.horizon == 2:
+        mean = memory.reals[BEST_SUM] / len(memory.value)
+        return _best_pair(memory, memory.best_reward, first, end, strategy.gamma, mean)
+    if strategy.horizon > 2:
+        values = memory.scratch[_lookahead(memory, strategy)]
+        mean = total(values) / len(values)
+        return _best_pair(memory, values, first, end, strategy.gamma, mean)
+    if strategy.is_prioritized:
+        settle(memory, strategy)
+    else:
+        iterate(memory, strategy, state)
+    if strategy.kind == KAPPA and memory.value[state] < VANISHED:
+        return _least_known_pair(memory, first, end)
+    if strategy.is_prioritized:
+        return _best_known_pair(memory, strategy, first, end)
+    gamma = strategy.gamma if strategy.discounts_last else 1.0
+    mean = memory.reals[VALUE_SUM] / len(memory.value)
+    return _best_pair(memory, memory.value, first, end, gamma, mean)
+
+
+@inner
+def learn(memory: Memory, strategy: Strategy, pair: int, following: int) -> None:
+    """Learn from one transition: counts, rewards, and what the values are made of."""
+    count(memory, pair, following)
+    all_changed = reward_after_visit(memory, strategy, pair)
+    if strategy.horizon > 0 or strategy.kind in (RANDOM, POLICY, TRACKING):
+        return
+    if strategy.is_prioritized:
+        follow_visit(memory, strategy, pair, all_changed)
+    else:
+        bounds_after_visit(memory, strategy, pair, all_changed)
+
+
+@seldom
+def bellman_residual(memory: Memory, strategy: Strategy) -> float:
+    """Return the span of TV - V relative to the span of V: how far the values are from solved."""
+    low, high = math.inf, -math.inf
+    smallest, largest = math.inf, -math.inf
+    mean = total(memory.value) / len(memory.value)
+    for state in range(len(memory.value)):
+        change = _backup(memory, memory.value, state, strategy.gamma, mean) - memory.value[state]
+        low, high = min(low, change), max(high, change)
+        smallest, largest = min(smallest, memory.value[state]), max(largest, memory.value[state])
+    span = largest - smallest
+    return (high - low) / span if span > 0 else 0.0
+
+
+@inner
+def _expectation(memory: Memory, values: np.ndarray, pair: int, mean: float) -> float:
+    if memory.visits[pair] == 0:
+        return mean
+    return expectation(
+        memory.slot_probability,
+        memory.slot_state,
+        values,
+        memory.slot_start[pair],
+        memory.slot_size[pair],
+    )
+
+
+@inner
+def _backup(memory: Memory, values: np.ndarray, state: int, gamma: float, mean: float) -> float:
+    """Return max_a [r + gamma E V]: the Bellman operator as it is written."""
+    best = -math.inf
+    for pair in range(memory.pair_start[state], memory.pair_start[state + 1]):
+        q = memory.reward[pair] + gamma * _expectation(memory, values, pair, mean)
+        best = max(best, q)
+    return best
+
+
+@inner
+def _best_pair(
+    memory: Memory, values: np.ndarray, first: int, end: int, gamma: float, mean: float
+) -> int:
+    """Return the first pair of a state that is best: reward + gamma E V."""
+    best, worst, chosen = -math.inf, math.inf, first
+    for pair in range(first, end):
+        q = memory.reward[pair]
+        if gamma > 0.0:
+            q += gamma * _expectation(memory, values, pair, mean)
+        if q > best:
+            best, chosen = q, pair
+        worst = min(worst, q)
+    return _chosen_or_least_known(memory, first, end, chosen, best, worst)
+
+
+@inner
+def _best_known_pair(memory: Memory, strategy: Strategy, first: int, end: int) -> int:
+    """Return the first pair of a state with the best q."""
+    best, worst, chosen = -math.inf, math.inf, first
+    for pair in range(first, end):
+        q = memory.q[pair]
+        if not strategy.discounts_last:
+            q = memory.reward[pair] + (q - memory.reward[pair]) / strategy.gamma
+        if q > best:
+            best, chosen = q, pair
+        worst = min(worst, q)
+    return _chosen_or_least_known(memory, first, end, chosen, best, worst)
+
+
+@inner
+def _pair_ahead(memory: Memory, first: int, end: int) -> int:
+    """Return the pair of a state with the largest UCB(c)/T+ of those that a plan has yet ahead.
+
+    In the end it is all the same what was first. But a state may be come to less often than
+    planned, and then its pairs shall all have had their share. Where no pair is half a visit short
+    of its target, it is the one least beyond it.
+    """
+    chosen, nearest = -1, first
+    for pair in range(first, end):
+        missing = memory.target[pair] - memory.visits[pair]
+        if missing >= 0.5 and (chosen < 0 or memory.weight[pair] > memory.weight[chosen]):
+            chosen = pair
+        if missing > memory.target[nearest] - memory.visits[nearest]:
+            nearest = pair
+    return nearest if chosen < 0 else chosen
+
+
+@inner
+def _chosen_or_least_known(
+    memory: Memory, first: int, end: int, chosen: int, best: float, worst: float
+) -> int:
+    """Return the pair that was chosen; where all pairs are worth the same, the least known one.
+
+    All are where no way is known to anything of worth; the first would be taken for ever.
+    """
+    if best - worst <= TIE * abs(best):
+        return _least_known_pair(memory, first, end)
+    return chosen
+
+
+@inner
+def _least_known_pair(memory: Memory, first: int, end: int) -> int:
+    """Return the first pair of a state with the largest UCB(c)/T+."""
+    chosen = first
+    for pair in range(first + 1, end):
+        if memory.weight[pair] > memory.weight[chosen]:
+            chosen = pair
+    return chosen
+
+
+@seldom
+def _lookahead(memory: Memory, strategy: Strategy) -> int:
+    """Compute the values of horizon - 1 more steps (paper, truncated planning); tell where."""
+    for state in range(len(memory.value)):
+        memory.scratch[0, state] = memory.best_reward[state]
+    current = 0
+    for _ in range(strategy.horizon - 2):
+        old, new = memory.scratch[current], memory.scratch[1 - current]
+        mean = total(old) / len(old)
+        for state in range(len(old)):
+            new[state] = _backup(memory, old, state, strategy.gamma, mean)
+        current = 1 - current
+    return current

@@ -1,0 +1,40 @@
+"""The explore loop against a raw system: as `loop`, in a file that only such runs have to load."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdpdsl.graph.transition_graph import StateArray
+from mdpdsl.kernels.choice import choose, learn
+from mdpdsl.kernels.compiled import entry
+from mdpdsl.kernels.incentives import Strategy
+from mdpdsl.kernels.memory import Memory, has_room
+from mdpdsl.kernels.raw_system import SystemSimulator, advance
+
+
+@entry
+def explore_system_steps(
+    memory: Memory,
+    strategy: Strategy,
+    simulator: SystemSimulator,
+    pair_action: StateArray,
+    state: int,
+    n_steps: int,
+    explorer_generator: np.random.Generator,
+    system_generator: np.random.Generator,
+) -> tuple[int, int]:
+    """Explore a raw system through its bins; return the state reached and the steps done.
+
+    Fewer than asked for mean that the system has failed, as `simulator.failure` tells, or else that
+    the memory needs a larger pool.
+    """
+    for step in range(n_steps):
+        if not has_room(memory):
+            return state, step
+        pair = choose(memory, strategy, state, explorer_generator)
+        following = advance(simulator, pair_action[pair], system_generator)
+        if following < 0:
+            return state, step
+        learn(memory, strategy, pair, following)
+        state = following
+    return state, n_steps

@@ -1,0 +1,46 @@
+"""Trajectories of a raw system under a policy of its model, as `simulating` has them.
+
+A policy sees the cell that the system is in; the rows have its raw values as well.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import StateArray
+from mdpdsl.kernels.compiled import entry
+from mdpdsl.kernels.raw_system import SystemSimulator, advance, start_system
+from mdpdsl.kernels.simulating import NO_STATE, STATE, Choices, Rows, begin_row
+
+
+@entry
+def fill_system_rows(
+    choices: Choices,
+    simulator: SystemSimulator,
+    pair_action: StateArray,
+    position: IntArray,
+    n_steps: int,
+    episode_length: int,
+    rows: Rows,
+    values: FloatArray,
+    generator: np.random.Generator,
+) -> bool:
+    """Fill all rows and their raw values, [n, V], and move the position on.
+
+    Return False where the system has failed, as `simulator.failure` tells.
+    """
+    for row in range(len(rows.state)):
+        if position[STATE] == NO_STATE:
+            state = start_system(simulator, generator)
+            if state < 0:
+                return False
+            position[STATE] = state
+        for variable in range(values.shape[1]):
+            values[row, variable] = simulator.registers[variable]
+        if begin_row(choices, position, n_steps, episode_length, rows, row, generator):
+            state = advance(simulator, pair_action[rows.pair[row]], generator)
+            if state < 0:
+                return False
+            position[STATE] = state
+    return True

@@ -1,0 +1,1 @@
+"""Logs: rows of files and tables, put in order and counted as transitions."""

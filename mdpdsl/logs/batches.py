@@ -1,0 +1,109 @@
+"""A batch of a file with its columns as numbers, each worked out once, and terms over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdpdsl.compile.expressions import Fault, Frame, evaluate
+from mdpdsl.compile.terms import Read, Term, reads
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.logs import rejections as reasons
+from mdpdsl.logs.readers.files import LogFileError, RawBatch
+from mdpdsl.logs.values import ColumnTypeError, Numbers, numbers_of, text_at, whole_numbers_of
+
+
+class Batch:
+    """A batch with its columns as numbers, each worked out once."""
+
+    def __init__(self, path: str, raw: RawBatch) -> None:
+        self.raw = raw
+        self.size = len(raw.rows)
+        self._path = path
+        self._numbers: dict[str, Numbers] = {}
+
+    def evaluated(self, term: Term) -> tuple[FloatArray, tuple[tuple[str, BoolArray], ...]]:
+        """Return a term's value in every row, NaN where missing, and what else is wrong."""
+        names = sorted(name for _, name in reads(term))
+        columns = {name: self._column(name) for name in names}
+        if isinstance(term, Read):
+            numbers = columns[term.name]
+            return numbers.values, _told(numbers.is_text)
+        frame = Frame(self.size, {("column", n): c.values for n, c in columns.items()})
+        result = evaluate(term, frame)
+        values: FloatArray = np.array(frame.full(result.values), np.float64)
+        is_text = np.zeros(self.size, np.bool_)
+        is_missing = np.zeros(self.size, np.bool_)
+        for numbers in columns.values():
+            is_text |= numbers.is_text
+            is_missing |= np.isnan(numbers.values) & ~numbers.is_text
+        has_fault = self._faulty(result.faults) & ~is_text & ~is_missing
+        values[is_text | is_missing | has_fault] = np.nan
+        wrong = _told(is_text)
+        if has_fault.any():
+            wrong = (*wrong, (reasons.NO_VALUE, has_fault))
+        is_undefined = np.isnan(values) & ~is_text & ~is_missing & ~has_fault
+        if is_undefined.any():
+            wrong = (*wrong, (reasons.NOT_FINITE, is_undefined))
+        return values, wrong
+
+    def clean_values(self, term: Term) -> FloatArray | IntArray | None:
+        """Return a term's value in every row; None where in some row it has none.
+
+        Where the term is but a column, whole numbers stay whole, and one that is missing is
+        NO_NUMBER or NaN.
+        """
+        if isinstance(term, Read):
+            whole = whole_numbers_of(self.raw.columns[term.name])
+            if whole is not None:
+                return whole
+        columns = {name: self._column(name) for _, name in reads(term)}
+        if any(numbers.has_text for numbers in columns.values()):
+            return None
+        if isinstance(term, Read):
+            return columns[term.name].values
+        frame = Frame(self.size, {("column", n): c.values for n, c in columns.items()})
+        result = evaluate(term, frame)
+        if self._faulty(result.faults).any():
+            return None
+        values: FloatArray = np.array(frame.full(result.values), np.float64)
+        return None if np.isnan(values).any() else values
+
+    def numbers(self, column: Any) -> Numbers:
+        """Return a column as numbers."""
+        return next(
+            self._column(name) for name, found in self.raw.columns.items() if found is column
+        )
+
+    def text(self, terms: Sequence[Term], name: str, place: int) -> str:
+        """Say what stands in the columns that some terms read."""
+        names = sorted({column for term in terms for _, column in reads(term)})
+        parts = [f"{n} = {text_at(self.raw.columns[n], place)}" for n in names]
+        text = ", ".join(parts) or "a constant"
+        return text if names == [name] else f"{name}: {text}"
+
+    def wrong_type(self, name: str, error: ColumnTypeError) -> LogFileError:
+        return LogFileError(
+            f"{self._path}: the column `{name}` is of type {error}, which is no number and no text",
+            "write each number to a column of its own",
+        )
+
+    def _column(self, name: str) -> Numbers:
+        if name not in self._numbers:
+            try:
+                self._numbers[name] = numbers_of(self.raw.columns[name])
+            except ColumnTypeError as error:
+                raise self.wrong_type(name, error) from None
+        return self._numbers[name]
+
+    def _faulty(self, faults: Sequence[Fault]) -> BoolArray:
+        mask = np.zeros(self.size, np.bool_)
+        for fault in faults:
+            mask |= fault.rows
+        return mask
+
+
+def _told(is_text: BoolArray) -> tuple[tuple[str, BoolArray], ...]:
+    return ((reasons.TEXT, is_text),) if is_text.any() else ()

@@ -1,0 +1,337 @@
+"""Batches of a file to records or transitions; what is wrong with a row is told by reason.
+
+A batch in which nothing is wrong, as nearly all are, takes a short way: values to cells to pairs
+by compiled loops. Any other goes the long way, which looks at every row for every reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.terms import Read, Term
+from mdpdsl.graph.space import BoolArray, IntArray
+from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
+from mdpdsl.kernels import binning
+from mdpdsl.logs import rejections as reasons
+from mdpdsl.logs.batches import Batch
+from mdpdsl.logs.log_rows import NO_ACTION, NO_PAIR, Records, joined
+from mdpdsl.logs.readers.files import RawBatch
+from mdpdsl.logs.rejections import Rejections
+from mdpdsl.logs.row_cells import CellReader, Cells
+from mdpdsl.logs.sources import ColumnPlan
+from mdpdsl.logs.values import ColumnTypeError, keys_of
+
+#: Up to so many states times actions, a table has the pair of each.
+MOST_TABLE_PLACES = 1 << 24
+#: A time that is a whole number below this may be one that is missing.
+LEAST_TIME = -(2.0**62)
+
+
+@dataclass(eq=False)
+class Converter:
+    """Turns batches of one file into records or transitions."""
+
+    model: CheckedModel
+    graph: TransitionGraph
+    plan: ColumnPlan
+    path: str
+    file: int
+    is_separate: bool
+    rejected: Rejections
+    clipped: dict[str, int]
+    _last_episode: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        graph, symbols = self.graph, self.model.symbols
+        self._state_cells = [CellReader(v, symbols) for v in graph.states.variables]
+        self._action_cells = [CellReader(v, symbols) for v in graph.actions.product.variables]
+        self._pair_codes: IntArray | None = None
+        self._pair_table: StateArray | None = np.empty(0, np.int32)
+        n_products = graph.n_states * graph.n_actions
+        if graph.n_pairs < n_products:
+            state_code = graph.pair_state.astype(np.int64) * graph.n_actions
+            self._pair_codes = state_code + graph.pair_action
+            self._pair_table = None
+            if n_products <= MOST_TABLE_PLACES:
+                self._pair_table = np.full(n_products, NO_PAIR, np.int32)
+                self._pair_table[self._pair_codes] = np.arange(graph.n_pairs)
+        self._has_all_states = graph.n_states == graph.states.product.size
+
+    def records(self, raw: RawBatch) -> Records:
+        """Return the rows of a batch whose place in time is known."""
+        batch = Batch(self.path, raw)
+        return self._clean_records(batch) or self._checked_records(batch)
+
+    def transitions(self, raw: RawBatch) -> tuple[IntArray, IntArray]:
+        """Return pairs and next states of a batch whose rows are whole transitions."""
+        assert self.plan.next_states is not None
+        batch = Batch(self.path, raw)
+        return self._clean_transitions(batch) or self._checked_transitions(batch)
+
+    def _clean_records(self, batch: Batch) -> Records | None:
+        """Return the rows if nothing is wrong with any of them."""
+        raw, plan = batch.raw, self.plan
+        if raw.broken:
+            return None
+        episode, no_episode = self._episodes(batch)
+        found_times = raw.rows if plan.time is None else batch.clean_values(plan.time)
+        if found_times is None or no_episode.any():
+            return None
+        time = found_times.astype(np.float64, copy=False)
+        if not np.isfinite(time.sum()) or (found_times is not time and (time < LEAST_TIME).any()):
+            return None
+        clipped: dict[str, int] = {}
+        state = self._clean_states(batch, plan.states, clipped)
+        found = None if state is None else self._clean_pairs(batch, state)
+        if found is None:
+            return None
+        self._note_clipped(clipped)
+        if len(episode):
+            self._last_episode = int(episode[-1])
+        n = batch.size
+        return Records(
+            source=np.full(n, self._source, np.int32),
+            episode=episode,
+            time=time,
+            state=found[0],
+            pair=found[1],
+            file=np.full(n, self.file, np.int32),
+            row=raw.rows,
+            is_clean=True,
+        )
+
+    def _clean_transitions(self, batch: Batch) -> tuple[IntArray, IntArray] | None:
+        assert self.plan.next_states is not None
+        if batch.raw.broken:
+            return None
+        clipped: dict[str, int] = {}
+        state = self._clean_states(batch, self.plan.states, clipped)
+        following = self._clean_states(batch, self.plan.next_states, clipped)
+        found = None if state is None else self._clean_pairs(batch, state)
+        if following is None or found is None or (found[1] == NO_ACTION).any():
+            return None
+        self._note_clipped(clipped)
+        return found[1].astype(np.int64), following
+
+    def _clean_states(
+        self, batch: Batch, terms: Sequence[Term], clipped: dict[str, int]
+    ) -> IntArray | None:
+        product = self.graph.states.product
+        code = np.zeros(batch.size, np.int64)
+        for cells, variable, stride, term in zip(
+            self._state_cells, product.variables, product.strides, terms, strict=True
+        ):
+            n_clipped = cells.add(batch, term, int(stride), False, code)
+            if n_clipped is None:
+                return None
+            clipped[variable.name] = clipped.get(variable.name, 0) + n_clipped
+        if self._has_all_states:
+            return code
+        state = self.graph.states.indices(code)
+        return None if (state < 0).any() else state
+
+    def _clean_pairs(self, batch: Batch, state: IntArray) -> tuple[StateArray, StateArray] | None:
+        """Return states and pairs; NO_ACTION where no action stands."""
+        if self._pair_table is None:
+            return None
+        action = np.zeros(batch.size, np.int64)
+        product = self.graph.actions.product
+        for cells, stride, term in zip(
+            self._action_cells, product.strides, self.plan.actions, strict=True
+        ):
+            if cells.add(batch, term, int(stride), True, action) is None:
+                return None
+        states, pairs = np.empty(batch.size, np.int32), np.empty(batch.size, np.int32)
+        n_bad = binning.add_pairs(
+            state, action, self.graph.n_actions, self._pair_table, NO_ACTION, states, pairs
+        )
+        return None if n_bad else (states, pairs)
+
+    @property
+    def _source(self) -> int:
+        if self.plan.time is None:
+            return -self.file - 1
+        return self.file + 1 if self.plan.episode is None or self.is_separate else 0
+
+    def _note_clipped(self, clipped: Mapping[str, int]) -> None:
+        for name, number in clipped.items():
+            if number:
+                self.clipped[name] = self.clipped.get(name, 0) + number
+
+    def _checked_records(self, batch: Batch) -> Records:
+        raw = batch.raw
+        n = len(raw.rows)
+        self._reject_broken(raw)
+        has_time = self.plan.time is not None
+        episode, no_episode = self._episodes(batch)
+        time = raw.rows.astype(np.float64)
+        no_time = np.zeros(n, np.bool_)
+        if self.plan.time is not None:
+            time, wrong = batch.evaluated(self.plan.time)
+            no_time = ~np.isfinite(time)
+            no_time |= np.logical_or.reduce([mask for _, mask in wrong]) if wrong else no_time
+        is_bad = no_episode | no_time
+        self._reject(reasons.MISSING_EPISODE, no_episode, batch, self.plan.episode, "episode")
+        lost_time = no_time & ~no_episode
+        self._reject(reasons.MISSING_TIME, lost_time, batch, self.plan.time, "time")
+        state, is_bad = self._states(batch, self.plan.states, is_bad, "")
+        pair = self._pairs(batch, state, is_bad)
+        records = Records(
+            source=np.full(n, self._source, np.int32),
+            episode=episode,
+            time=time,
+            state=np.where(is_bad, -1, state).astype(np.int32),
+            pair=pair,
+            file=np.full(n, self.file, np.int32),
+            row=raw.rows,
+        )
+        if has_time:
+            is_lost = no_episode | no_time
+            return records.take(~is_lost) if is_lost.any() else records
+        return self._with_holes(records, raw)
+
+    def _checked_transitions(self, batch: Batch) -> tuple[IntArray, IntArray]:
+        assert self.plan.next_states is not None
+        self._reject_broken(batch.raw)
+        is_bad = np.zeros(batch.size, np.bool_)
+        state, is_bad = self._states(batch, self.plan.states, is_bad, "")
+        following, is_bad = self._states(batch, self.plan.next_states, is_bad, "next ")
+        pair = self._pairs(batch, state, is_bad)
+        needed = pair == NO_ACTION
+        self._reject(reasons.MISSING_ACTION, needed, batch, self.plan.actions[0], "the action")
+        is_good = (pair >= 0) & ~is_bad
+        return pair[is_good].astype(np.int64), following[is_good]
+
+    def _episodes(self, batch: Batch) -> tuple[IntArray, BoolArray]:
+        n = batch.size
+        term = self.plan.episode
+        if term is None:
+            return np.zeros(n, np.int64), np.zeros(n, np.bool_)
+        if isinstance(term, Read):
+            try:
+                return keys_of(batch.raw.columns[term.name])
+            except ColumnTypeError as error:
+                raise batch.wrong_type(term.name, error) from None
+        import pyarrow as pa
+
+        values, wrong = batch.evaluated(term)
+        keys, is_missing = keys_of(pa.array(values, from_pandas=True))
+        for _, mask in wrong:
+            is_missing = is_missing | mask
+        return keys, is_missing
+
+    def _states(
+        self, batch: Batch, terms: Sequence[Term], is_bad: BoolArray, prefix: str
+    ) -> tuple[IntArray, BoolArray]:
+        product = self.graph.states.product
+        code = np.zeros(batch.size, np.int64)
+        for reader, stride, term in zip(self._state_cells, product.strides, terms, strict=True):
+            cells = reader.checked(batch, term, prefix, reasons.OUT_OF_RANGE)
+            self._note_clipped({cells.name.removeprefix(prefix): cells.n_clipped})
+            is_bad = self._reject_cells(batch, cells, is_bad, reasons.MISSING_VALUE)
+            code += stride * np.maximum(cells.index, 0)
+        if self._has_all_states:
+            return code, is_bad
+        state = self.graph.states.indices(code)
+        is_new = (state < 0) & ~is_bad
+        self._reject(reasons.NOT_A_STATE, is_new, batch, terms, f"{prefix}state")
+        return np.maximum(state, 0), is_bad | is_new
+
+    def _pairs(self, batch: Batch, state: IntArray, is_bad: BoolArray) -> StateArray:
+        """Return the pair of each row; rows without a state have none and are told already."""
+        product = self.graph.actions.product
+        action = np.zeros(batch.size, np.int64)
+        is_missing = np.zeros(batch.size, np.bool_)
+        has_none = is_bad
+        for reader, stride, term in zip(
+            self._action_cells, product.strides, self.plan.actions, strict=True
+        ):
+            cells = reader.checked(batch, term, "", reasons.UNKNOWN_ACTION)
+            has_none = self._reject_cells(batch, cells, has_none | is_missing, None)
+            is_missing |= cells.is_missing
+            action += stride * np.maximum(cells.index, 0)
+        pair = state * self.graph.n_actions + action
+        if self._pair_codes is not None:
+            codes = self._pair_codes
+            place = np.minimum(np.searchsorted(codes, pair), len(codes) - 1)
+            is_free = (codes[place] != pair) & ~has_none & ~is_missing
+            terms = [*self.plan.states, *self.plan.actions]
+            self._reject(reasons.NOT_AVAILABLE, is_free, batch, terms, "pair")
+            pair, has_none = place, has_none | is_free
+        pair = np.where(has_none, NO_PAIR, pair)
+        return np.where(is_missing & ~is_bad, NO_ACTION, pair).astype(np.int32)
+
+    def _reject_cells(
+        self, batch: Batch, cells: Cells, is_bad: BoolArray, missing: str | None
+    ) -> BoolArray:
+        """Tell the rows in which a variable has no cell, and return all bad rows so far."""
+        if not (cells.index < 0).any():
+            return is_bad
+        told = list(cells.wrong)
+        if missing is not None:
+            told.insert(0, (missing, cells.is_missing))
+        for reason, mask in told:
+            is_new = mask & ~is_bad
+            self._reject(reason, is_new, batch, cells.term, cells.name)
+            is_bad = is_bad | mask
+        return is_bad
+
+    def _reject(
+        self,
+        reason: str,
+        mask: BoolArray,
+        batch: Batch,
+        terms: Term | Sequence[Term] | None,
+        name: str,
+    ) -> None:
+        places = np.flatnonzero(mask)
+        if len(places) == 0:
+            return
+        several = [terms] if isinstance(terms, Term) else list(terms or ())
+
+        def found(i: int) -> str:
+            return batch.text(several, name, int(places[i]))
+
+        self.rejected.add(reason, self.path, batch.raw.rows[places], found)
+
+    def _reject_broken(self, raw: RawBatch) -> None:
+        numbers = np.array([number for number, _ in raw.broken], np.int64)
+        self.rejected.add(reasons.BROKEN_LINE, self.path, numbers, lambda i: raw.broken[i][1])
+
+    def _with_holes(self, records: Records, raw: RawBatch) -> Records:
+        """Put broken lines, and rows without an episode, where no transition may pass over them.
+
+        Without times nothing else tells that a row is missing. Such a row counts as one of the
+        episode before it.
+        """
+        holes = np.array([number for number, _ in raw.broken], np.int64)
+        n = len(holes)
+        broken = Records(
+            source=np.full(n, -self.file - 1, np.int32),
+            episode=np.zeros(n, np.int64),
+            time=holes.astype(np.float64),
+            state=np.full(n, -1, np.int32),
+            pair=np.full(n, NO_PAIR, np.int32),
+            file=np.full(n, self.file, np.int32),
+            row=holes,
+        )
+        if self.plan.episode is None:
+            if n == 0:
+                return records
+            both = joined([records, broken])
+            return both.take(np.argsort(both.row, kind="stable"))
+        is_known = np.concatenate([~self._episodes(Batch(self.path, raw))[1], np.zeros(n, bool)])
+        both = joined([records, broken]) if n else records
+        if not is_known.all():
+            order = np.argsort(both.row, kind="stable")
+            both, is_known = both.take(order), is_known[order]
+            last_known = np.maximum.accumulate(np.where(is_known, np.arange(len(both)), -1))
+            filled = np.where(last_known >= 0, both.episode[last_known], self._last_episode)
+            both = replace(both, episode=filled)
+        if len(both):
+            self._last_episode = int(both.episode[-1])
+        return both

@@ -1,0 +1,141 @@
+"""The cell of a variable in each row of a batch: at once where all is well, else row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.compile.terms import Read, Term
+from mdpdsl.graph.space import SET_TOLERANCE, BoolArray, FloatArray, IntArray, Variable
+from mdpdsl.kernels import binning
+from mdpdsl.logs import rejections as reasons
+from mdpdsl.logs.batches import Batch
+from mdpdsl.logs.values import has_texts, lookup
+
+#: How far a number of single precision may be from a member of a set, relative to the largest.
+SINGLE_PRECISION = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cell of a variable in each row; what is wrong by reason, each with the rows."""
+
+    index: IntArray  # [n]  -1 where there is none
+    wrong: tuple[tuple[str, BoolArray], ...]
+    is_missing: BoolArray  # [n]
+    n_clipped: int
+    term: Term
+    name: str
+
+
+class CellReader:
+    """Finds the cells of one variable; `symbols` numbers the names of the model."""
+
+    def __init__(self, variable: Variable, symbols: Mapping[str, int]) -> None:
+        self._variable = variable
+        self._members = {member: float(i) for i, member in enumerate(variable.members)}
+        self._places = np.full(len(symbols) + 1, -1.0)  # of symbols among the members
+        if variable.kind == "enum":
+            for place, member in enumerate(variable.members):
+                self._places[symbols[member]] = place
+        if variable.numbers is not None:
+            self._order = np.argsort(variable.numbers)
+            self._sorted = variable.numbers[self._order]
+            self._tolerance = _tolerance(self._sorted)
+
+    def add(
+        self, batch: Batch, term: Term, stride: int, may_miss: bool, code: IntArray
+    ) -> int | None:
+        """Add stride times the cell to each row's code; return how many numbers were clipped.
+
+        Return None where some row has no cell, or may have none: `checked` says which.
+        """
+        variable = self._variable
+        column = batch.raw.columns[term.name] if isinstance(term, Read) else None
+        values: FloatArray | IntArray | None
+        if variable.kind == "enum" and column is not None and has_texts(column):
+            values = lookup(column, self._members)
+        else:
+            values = batch.clean_values(term)
+            if values is None:
+                return None
+            if term.type.kind == "enum":
+                values = self._symbols_to_places(values.astype(np.float64))
+        if variable.kind == "real":
+            assert variable.edges is not None
+            n_bad, n_clipped = binning.add_real_cells(
+                values, variable.edges, variable.wraps, stride, code
+            )
+            return None if n_bad else int(n_clipped)
+        if variable.kind == "set":
+            n_bad = binning.add_set_cells(
+                values, self._sorted, self._order, self._tolerance, stride, may_miss, code
+            )
+        else:
+            n_bad = binning.add_whole_cells(
+                values, float(variable.low), variable.size, stride, may_miss, code
+            )
+        return None if n_bad else 0
+
+    def checked(self, batch: Batch, term: Term, prefix: str, outside: str) -> Cells:
+        """Work out the cell in every row, and what is wrong in which."""
+        variable = self._variable
+        name = prefix + variable.name
+        column = batch.raw.columns[term.name] if isinstance(term, Read) else None
+        if variable.kind == "enum" and column is not None and has_texts(column):
+            numbers = batch.numbers(column)
+            values = lookup(column, self._members)
+            values = np.where((values >= 0) | numbers.is_text, values, numbers.values)
+            is_missing = np.isnan(values)
+            index = variable.indices(values)
+            wrong = ((outside, (index < 0) & ~is_missing),)
+            return Cells(index, wrong, is_missing, 0, term, name)
+        values, told = batch.evaluated(term)
+        is_missing = np.isnan(values)
+        for _, mask in told:
+            is_missing = is_missing & ~mask
+        if term.type.kind == "enum":
+            values = self._symbols_to_places(values)
+        is_infinite = np.isinf(values)
+        index, n_clipped = self._indices(values)
+        if not told and (len(index) == 0 or index.min() >= 0):
+            return Cells(index, (), is_missing, n_clipped, term, name)
+        for _, mask in told:
+            index = np.where(mask, -1, index)
+        told = (*told, (reasons.NOT_FINITE, is_infinite))
+        is_told = is_missing.copy()
+        for _, mask in told:
+            is_told |= mask
+        told = (*told, (outside, (index < 0) & ~is_told))
+        return Cells(index, told, is_missing, n_clipped, term, name)
+
+    def _indices(self, values: FloatArray) -> tuple[IntArray, int]:
+        variable = self._variable
+        if variable.kind == "real":
+            assert variable.edges is not None
+            index = np.empty(len(values), np.int64)
+            n_clipped = binning.real_cells(values, variable.edges, variable.wraps, index)
+            return index, int(n_clipped)
+        if variable.kind == "set":
+            nearest = np.searchsorted((self._sorted[1:] + self._sorted[:-1]) / 2, values)
+            is_near = np.abs(self._sorted[nearest] - values) <= self._tolerance
+            return np.where(is_near, self._order[nearest], -1), 0
+        return variable.indices(values), 0
+
+    def _symbols_to_places(self, values: FloatArray) -> FloatArray:
+        """Turn numbers of symbols into the places of the variable's members."""
+        last = len(self._places) - 1
+        return self._places[np.where(np.isfinite(values), values, last).astype(np.int64)]
+
+
+def _tolerance(members: FloatArray) -> float:
+    """Return how near a number must be to one of some members.
+
+    Numbers of single precision, as many logs have them, are still their members.
+    """
+    tolerance = max(SET_TOLERANCE, SINGLE_PRECISION * float(np.abs(members).max()))
+    if len(members) > 1:
+        tolerance = min(tolerance, float(np.diff(members).min()) / 4)
+    return tolerance

@@ -1,1 +1,0 @@
-"""Models and runs in the formats of other tools, one file per format."""

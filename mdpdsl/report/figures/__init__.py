@@ -1,0 +1,1 @@
+"""Figures of runs: one set of numbers, drawn for pages and as pictures."""

@@ -1,0 +1,191 @@
+"""Figures of pairs on the plane of two variables, for all actions together and for each.
+
+Where several pairs share a cell (other variables, other actions), visits are summed and everything
+else is the largest of them; a map says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.diagnostics import SettingsError, did_you_mean
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, Value, Variable
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.report.figures.pair_figures import PairFigure
+
+ACTION = "action"
+
+
+class AxesError(SettingsError):
+    """Axes that a model does not have; the message lists those that it has."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlaneAxis:
+    """A variable, or the actions, cut into cells."""
+
+    name: str
+    labels: tuple[str, ...]  # of each cell
+    edges: FloatArray | None = None  # [n_cells + 1]  of a real variable
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class MapSlice:
+    """Values on the plane: NaN where there is no pair, infinite where one was never visited."""
+
+    label: str
+    values: FloatArray  # [n_up, n_across]
+
+
+@dataclass(frozen=True, eq=False)
+class PlaneMap:
+    """A figure on a plane; the first slice is all actions together."""
+
+    figure: PairFigure
+    across: PlaneAxis
+    up: PlaneAxis
+    slices: tuple[MapSlice, ...]
+    rule: str  # how pairs of one cell were joined; empty where each has its own
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Two axes and the cell of every pair on them."""
+
+    graph: TransitionGraph
+    across: PlaneAxis
+    up: PlaneAxis
+    across_cell: IntArray  # [n_pairs]
+    up_cell: IntArray  # [n_pairs]
+    joined: tuple[str, ...]  # what else varies within a cell, actions excepted
+    is_pooled: bool = False  # whether neighbouring cells were joined
+
+    @property
+    def has_action_axis(self) -> bool:
+        """Whether an axis is the action."""
+        return ACTION in (self.across.name, self.up.name) and not _is_state(self.graph, ACTION)
+
+    def map(self, figure: PairFigure, *, by_action: bool = True) -> PlaneMap:
+        """Lay a figure out on the plane."""
+        everything = np.ones(self.graph.n_pairs, np.bool_)
+        slices = [MapSlice("all actions", self._joined(figure, everything))]
+        if by_action and not self.has_action_axis and self.graph.n_actions > 1:
+            for action, label in enumerate(self.graph.actions.labels):
+                chosen = self.graph.pair_action == action
+                if chosen.any():
+                    slices.append(MapSlice(label, self._joined(figure, chosen)))
+        return PlaneMap(figure, self.across, self.up, tuple(slices), self._rule(figure))
+
+    def _joined(self, figure: PairFigure, chosen: BoolArray) -> FloatArray:
+        """Sum a figure in each cell, or take the largest."""
+        shape = (self.up.size, self.across.size)
+        cell = (self.up_cell * self.across.size + self.across_cell)[chosen]
+        values = figure.values[chosen]
+        is_known = ~np.isnan(values)
+        cell, values = cell[is_known], values[is_known]
+        if figure.is_summed:
+            found = np.bincount(cell, values, minlength=shape[0] * shape[1]).astype(np.float64)
+            found[np.bincount(cell, minlength=len(found)) == 0] = np.nan
+            return found.reshape(shape)
+        found = np.full(shape[0] * shape[1], -np.inf)
+        np.maximum.at(found, cell, values)
+        found[found == -np.inf] = np.nan
+        return found.reshape(shape)
+
+    def _rule(self, figure: PairFigure) -> str:
+        names = list(self.joined)
+        if not self.has_action_axis and self.graph.n_actions > 1:
+            names.append("actions")
+        if self.is_pooled:
+            names.append("neighbouring cells")
+        if not names:
+            return ""
+        listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+        return f"summed over {listed}" if figure.is_summed else f"the largest over {listed}"
+
+
+def plane_of(graph: TransitionGraph, axes: str | None = None, most_cells: int = 256) -> Plane:
+    """Choose the plane of a model; raise AxesError where it has no such axes.
+
+    By default its first two variables, real ones before others, or its only variable and the
+    actions. Beyond `most_cells` along an axis, neighbours are joined.
+    """
+    across, up = _default_names(graph) if axes is None else _parsed_names(graph, axes)
+    first, first_cell, is_first_pooled = _axis(graph, across, most_cells)
+    second, second_cell, is_second_pooled = _axis(graph, up, most_cells)
+    others = tuple(
+        v.name for v in graph.states.variables if v.name not in (across, up) and v.size > 1
+    )
+    return Plane(
+        graph, first, second, first_cell, second_cell, others, is_first_pooled or is_second_pooled
+    )
+
+
+def axis_names(graph: TransitionGraph) -> list[str]:
+    """Return what may be an axis: the state variables, and the action."""
+    names = [variable.name for variable in graph.states.variables]
+    return names if ACTION in names else [*names, ACTION]
+
+
+def _default_names(graph: TransitionGraph) -> tuple[str, str]:
+    variables = [v for v in graph.states.variables if v.size > 1] or list(graph.states.variables)
+    real = [v.name for v in variables if v.kind == "real"]
+    names = [*real, *(v.name for v in variables if v.name not in real)]
+    if len(names) == 1:
+        other = ACTION if names[0] != ACTION else graph.states.variables[0].name
+        return names[0], other
+    return names[0], names[1]
+
+
+def _parsed_names(graph: TransitionGraph, axes: str) -> tuple[str, str]:
+    known = axis_names(graph)
+    names = [name.strip() for name in axes.split(",")]
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
+            raise AxesError(f"--axes: the model has no variable `{name}`; {hint}")
+    if len(names) != 2 or names[0] == names[1]:
+        raise AxesError(f"--axes takes two different ones of {', '.join(known)}; not `{axes}`")
+    return names[0], names[1]
+
+
+def _axis(graph: TransitionGraph, name: str, most: int) -> tuple[PlaneAxis, IntArray, bool]:
+    if not _is_state(graph, name):
+        cells = graph.pair_action.astype(np.int64)
+        labels, edges = list(graph.actions.labels), None
+    else:
+        cells = graph.states.cells(name)[graph.pair_state]
+        variable = next(v for v in graph.states.variables if v.name == name)
+        labels, edges = _labels(variable), variable.edges
+    factor = -(-len(labels) // most)
+    if factor == 1:
+        return PlaneAxis(name, tuple(labels), edges), cells, False
+    starts = range(0, len(labels), factor)
+    pooled = tuple(f"{labels[i]} … {labels[min(i + factor, len(labels)) - 1]}" for i in starts)
+    borders = None if edges is None else np.append(edges[:-1:factor], edges[-1])
+    return PlaneAxis(name, pooled, borders), cells // factor, True
+
+
+def _labels(variable: Variable) -> list[str]:
+    text: Callable[[Value], str] = value_text
+    return [text(variable.native(cell)) for cell in range(variable.size)]
+
+
+def value_text(value: Value) -> str:
+    """Say a value in a few characters."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text.replace("-", "−") if not isinstance(value, str) else text
+
+
+def _is_state(graph: TransitionGraph, name: str) -> bool:
+    return any(variable.name == name for variable in graph.states.variables)

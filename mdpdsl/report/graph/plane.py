@@ -1,0 +1,240 @@
+"""Models of two variables on their plane: a cell per state, an arrow per pair, axes by name."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.graph.appearance import MOST_COLOURS, action_colours, shorten
+from mdpdsl.graph.space import FloatArray, IntArray, Value, Variable
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.report.graph.canvas import INK, QUIET, Canvas, Cell, Disc, Text, arrow, text_width
+from mdpdsl.report.graph.layout import Moves, absorbing_states, likely_moves, merge_moves
+from mdpdsl.report.graph.network import move_width
+from mdpdsl.report.graph.style import (
+    ARROW,
+    PLAIN,
+    Key,
+    action_keys,
+    add_heading,
+    label_tints,
+    marked_starts,
+    moves_note,
+    size_note,
+)
+
+#: Names that people read from top to bottom, and those beside them that they read across.
+DOWNWARD = ("row", "r", "i", "line")
+UPWARD = ("y", "height", "altitude")
+ACROSS = ("col", "column", "c", "j", "x", "width")
+TICK_SIZE = 8.0
+#: Fewer states are better drawn with all their branches than on a plane.
+FULL_PICTURE_N_STATES = 6
+MOST_CELLS_PER_STATE = 3
+#: How far an arrow that wraps round leaves the plane, in cells.
+BEYOND = 0.4
+
+
+@dataclass(frozen=True, eq=False)
+class _Axis:
+    """A variable across or up the sheet; `sign` is -1 where it grows downwards."""
+
+    variable: Variable
+    cells: IntArray  # [n_states]
+    pitch: float
+    sign: int = 1
+
+    @property
+    def at(self) -> FloatArray:
+        """Where every state lies, [n_states]."""
+        return self.sign * self.pitch * self.cells.astype(np.float64)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The outer borders of the first and last cell, the lower first."""
+        far = self.sign * self.pitch * (self.variable.size - 1)
+        return min(0.0, far) - self.pitch / 2, max(0.0, far) + self.pitch / 2
+
+    def way(self, states: IntArray, targets: IntArray) -> FloatArray:
+        """Return how far targets are, the short way round where the variable wraps."""
+        size = self.variable.size
+        step = self.cells[targets] - self.cells[states]
+        if self.variable.wraps and size > 2:
+            step = (step + (size - 1) // 2) % size - (size - 1) // 2
+        return self.sign * self.pitch * step.astype(np.float64)
+
+
+def is_plane(graph: TransitionGraph) -> bool:
+    """Tell whether the states fill a plane of two variables, of which one or both are numbers."""
+    variables = graph.states.variables
+    if len(variables) != 2 or graph.n_states <= FULL_PICTURE_N_STATES:
+        return False
+    is_filled = graph.states.product.size <= MOST_CELLS_PER_STATE * graph.n_states
+    return is_filled and any(_is_number(v) for v in variables)
+
+
+def draw_plane(graph: TransitionGraph, title: str) -> Canvas:
+    """Draw every state in its cell, and where every pair most likely goes."""
+    across, up = _axes(graph)
+    canvas = Canvas()
+    moves, colours = likely_moves(graph), action_colours(graph)
+    keys = _keys(graph, action_keys(graph, colours))
+    if graph.n_actions > MOST_COLOURS:
+        moves, colours, keys = (
+            merge_moves(graph, moves),
+            [ARROW] * graph.n_actions,
+            _keys(graph, []),
+        )
+    _add_cells(canvas, graph, across, up)
+    _add_moves(canvas, graph, moves, across, up, colours)
+    _add_ticks(canvas, across, up)
+    notes = [size_note(graph)]
+    if graph.has_dynamics:
+        notes.append(moves_note(graph, moves.is_only, "cell"))
+    add_heading(canvas, title, notes, keys)
+    return canvas
+
+
+def _axes(graph: TransitionGraph) -> tuple[_Axis, _Axis]:
+    """Choose which variable goes across: the first, unless it has names or is by name upright."""
+    first, second = graph.states.variables
+    names = first.name.lower(), second.name.lower()
+    is_turned = names[0] in DOWNWARD + UPWARD and names[1] in ACROSS
+    if is_turned or (_is_number(second) and not _is_number(first)):
+        first, second = second, first
+    sign = -1 if second.name.lower() in DOWNWARD else 1
+    pitches = [min(64.0, max(17.0, 640 / v.size)) for v in (first, second)]
+    # Cells may be oblong, but not by much: directions are compared across axes.
+    pitches = [min(p, 1.5 * min(pitches)) for p in pitches]
+    return (
+        _Axis(first, graph.states.cells(first.name), pitches[0]),
+        _Axis(second, graph.states.cells(second.name), pitches[1], sign),
+    )
+
+
+def _is_number(variable: Variable) -> bool:
+    return variable.kind not in ("enum", "bool")
+
+
+def _add_cells(canvas: Canvas, graph: TransitionGraph, across: _Axis, up: _Axis) -> None:
+    tints = label_tints(graph).of_state
+    absorbing = absorbing_states(graph)
+    starts = set(marked_starts(graph).tolist())
+    half = across.pitch / 2 - 0.6, up.pitch / 2 - 0.6
+    dot = _dot(across, up)
+    for state, (x, y) in enumerate(zip(across.at.tolist(), up.at.tolist(), strict=True)):
+        box = (x - half[0], y - half[1], x + half[0], y + half[1])
+        canvas.cells.append(Cell(box, tints[state] or PLAIN, "#dcdfe4"))
+        if absorbing[state]:
+            canvas.discs.append(Disc((x, y), min(2.2 * dot, 9.0), "white", is_double=True))
+        elif state in starts:
+            canvas.discs.append(Disc((x, y), 1.45 * dot, INK))
+        else:
+            canvas.discs.append(Disc((x, y), 0.62 * dot, "#9aa0a8", "#9aa0a8", width=0.0))
+
+
+def _dot(across: _Axis, up: _Axis) -> float:
+    return min(3.6, 0.09 * min(across.pitch, up.pitch))
+
+
+def _add_moves(
+    canvas: Canvas,
+    graph: TransitionGraph,
+    moves: Moves,
+    across: _Axis,
+    up: _Axis,
+    colours: list[str],
+) -> None:
+    """Draw the moves side by side where they share both ends, on the right hand of each."""
+    states = graph.pair_state[moves.pair].astype(np.int64)
+    ways = np.stack([across.way(states, moves.target), up.way(states, moves.target)], axis=1)
+    start = np.stack([across.at[states], up.at[states]], axis=1)
+    rank: dict[tuple[int, int], int] = defaultdict(int)
+    size = min(across.pitch, up.pitch)
+    lane = min(4.2, 0.075 * size)
+    gap = 1.7 * _dot(across, up)
+    limits = (*across.ends, *up.ends)
+    for i, pair in enumerate(moves.pair.tolist()):
+        action = int(graph.pair_action[pair])
+        place = rank[int(states[i]), int(moves.target[i])]
+        rank[int(states[i]), int(moves.target[i])] += 1
+        far = float(np.hypot(*ways[i]))
+        right = np.array([ways[i][1], -ways[i][0]]) / far
+        shift = right * lane * (0.8 + place)
+        begin = start[i] + shift
+        end = _stop_outside(begin, begin + ways[i], limits, BEYOND * size)
+        is_long = far > 1.6 * max(across.pitch, up.pitch)
+        curve = arrow(
+            (float(begin[0]), float(begin[1])),
+            (float(end[0]), float(end[1])),
+            -0.07 * far if is_long else 0.0,
+            (gap, gap),
+            colours[action],
+            0.8 * move_width(float(moves.probability[i])),
+            min(5.0, 0.14 * size),
+        )
+        canvas.curves.append(curve)
+
+
+def _stop_outside(
+    begin: FloatArray, end: FloatArray, limits: tuple[float, ...], beyond: float
+) -> FloatArray:
+    """Cut a move that wraps round shortly after it leaves the plane."""
+    way, share = end - begin, 1.0
+    for axis in (0, 1):
+        low, high = limits[2 * axis] - beyond, limits[2 * axis + 1] + beyond
+        if end[axis] > high:
+            share = min(share, (high - begin[axis]) / way[axis])
+        elif end[axis] < low:
+            share = min(share, (low - begin[axis]) / way[axis])
+    return begin + share * way
+
+
+def _add_ticks(canvas: Canvas, across: _Axis, up: _Axis) -> None:
+    """Write values below and to the left, as many as fit, and the names of the variables."""
+    beyond = BEYOND * min(across.pitch, up.pitch)
+    left = across.ends[0] - (beyond if across.variable.wraps else 0)
+    bottom = up.ends[0] - (beyond if up.variable.wraps else 0)
+    texts = _tick_texts(across.variable)
+    widest = max(text_width(t, TICK_SIZE) for t in texts)
+    every = max(1, int(np.ceil((widest + 8) / across.pitch)))
+    for cell in range(0, across.variable.size, every):
+        at = (across.pitch * cell, bottom - 10)
+        canvas.texts.append(Text(at, texts[cell], TICK_SIZE, QUIET))
+    name = _axis_name(across.variable)
+    middle = sum(across.ends) / 2
+    canvas.texts.append(Text((middle, bottom - 26), name, 10.0, INK, is_bold=True))
+    texts = _tick_texts(up.variable)
+    every = max(1, int(np.ceil(1.6 * TICK_SIZE / up.pitch)))
+    for cell in range(0, up.variable.size, every):
+        at = (left - 6, up.sign * up.pitch * cell)
+        canvas.texts.append(Text(at, texts[cell], TICK_SIZE, QUIET, "right"))
+    widest = max(text_width(t, TICK_SIZE) for t in texts)
+    at = (left - widest - 16, sum(up.ends) / 2)
+    canvas.texts.append(Text(at, _axis_name(up.variable), 10.0, INK, "right", is_bold=True))
+
+
+def _tick_texts(variable: Variable) -> list[str]:
+    return [_number(variable.native(cell)) for cell in range(variable.size)]
+
+
+def _number(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.3g}".replace("-", "−") if isinstance(value, float) else shorten(str(value), 20)
+
+
+def _axis_name(variable: Variable) -> str:
+    return shorten(variable.name, 24) + (" ↻" if variable.wraps else "")
+
+
+def _keys(graph: TransitionGraph, actions: list[Key]) -> list[Key]:
+    keys = [*actions] if graph.has_dynamics else []
+    if len(marked_starts(graph)) > 0:
+        keys.append(Key("dot", INK, "start"))
+    keys += label_tints(graph).keys
+    if absorbing_states(graph).any():
+        keys.append(Key("double", "white", "absorbing"))
+    return keys

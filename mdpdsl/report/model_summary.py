@@ -1,0 +1,72 @@
+"""A model in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from mdpdsl.compile.model import Model
+from mdpdsl.graph.analysis import communicating_classes, reachable_states
+from mdpdsl.graph.complexity import squared_l2_complexity
+from mdpdsl.graph.space import Value
+
+#: More actions than this are counted, not listed.
+MOST_LISTED = 12
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """What `mdpdsl show` tells; None where the dynamics are unknown."""
+
+    name: str
+    title: str | None
+    hash: str
+    parameters: Mapping[str, Value]
+    variables: list[str]
+    action_list: list[str]
+    states: int
+    actions: int
+    pairs: int
+    branches: int
+    classes: int | None
+    communicating: bool | None
+    unreachable: int | None
+    complexity: dict[str, float] | None
+    labels: dict[str, int]
+    discretization: dict[str, str | int | float] | None
+    build_seconds: float
+
+
+def summarize(model: Model) -> ModelSummary:
+    """Build a model and measure it."""
+    graph = model.graph
+    classes = unreachable = complexity = None
+    if graph.has_dynamics:
+        classes = communicating_classes(graph).n_classes
+        unreachable = graph.n_states - int(reachable_states(graph).sum())
+        c = squared_l2_complexity(graph)
+        complexity = {"min": float(c.min()), "mean": float(c.mean()), "max": float(c.max())}
+    names = graph.actions.labels
+    listed = list(names) if len(names) <= MOST_LISTED else [f"{len(names)} combinations"]
+    integration = model.integration
+    return ModelSummary(
+        name=model.name,
+        title=model.title,
+        hash=graph.hash,
+        parameters=dict(model.parameters),
+        variables=[variable.describe() for variable in graph.states.variables],
+        action_list=listed,
+        states=graph.n_states,
+        actions=graph.n_actions,
+        pairs=graph.n_pairs,
+        branches=graph.n_branches,
+        classes=classes,
+        communicating=None if classes is None else classes == 1,
+        unreachable=unreachable,
+        complexity=complexity,
+        labels={name: int(np.count_nonzero(states)) for name, states in graph.labels.items()},
+        discretization=None if integration is None else asdict(integration),
+        build_seconds=model.build_seconds,
+    )

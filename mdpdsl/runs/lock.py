@@ -1,0 +1,101 @@
+"""One writer at a time: a lock on a folder that ends with the process that holds it.
+
+The lock is the operating system's, on a file in the folder that names its holder. It goes when the
+process does, however it ends, so a file that a killed process left behind locks nothing. Processes
+that are forked to help do not inherit it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from types import TracebackType
+
+from mdpdsl.diagnostics import RunError
+
+LOCK = ".lock"
+
+#: What this process holds: the system's lock does not keep a process from locking twice.
+_held: set[Path] = set()
+
+
+class FolderLock:
+    """Holds a folder for this process until it is released."""
+
+    def __init__(self, folder: Path) -> None:
+        """Lock a folder that exists; raise RunError, which names the holder, where it is locked."""
+        self._path = folder.resolve() / LOCK
+        if self._path in _held:
+            raise RunError(f"{folder} is already being written by this process")
+        self._file = _locked_file(self._path, folder)
+        _held.add(self._path)
+
+    def release(self) -> None:
+        """Let others write."""
+        if self._file < 0:
+            return
+        self._path.unlink(missing_ok=True)
+        os.close(self._file)
+        self._file = -1
+        _held.discard(self._path)
+
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def _locked_file(path: Path, folder: Path) -> int:
+    """Return the open lock file, locked."""
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if not _try_lock(file):
+                raise RunError(
+                    f"{folder} is being written by {_holder(path)}; wait for it, stop it, or "
+                    "choose another folder"
+                )
+            # The holder before may have removed the file between the two calls above.
+            if path.exists() and os.stat(path).st_ino == os.fstat(file).st_ino:
+                os.ftruncate(file, 0)
+                holder = {"pid": os.getpid(), "host": socket.gethostname()}
+                os.write(file, json.dumps(holder).encode())
+                return file
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)
+
+
+def _try_lock(file: int) -> bool:
+    if os.name != "posix":
+        import msvcrt
+
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        except OSError:
+            return False
+        return True
+    import fcntl
+
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _holder(path: Path) -> str:
+    try:
+        record = json.loads(path.read_text("utf-8"))
+        return f"process {int(record['pid'])} on {record['host']}"
+    except (OSError, ValueError, KeyError, TypeError):  # not written yet
+        return "another process"

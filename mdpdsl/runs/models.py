@@ -1,0 +1,92 @@
+"""The models in a run's folder: the one that it started with, and the one that it estimated."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from mdpdsl.compile.model import Model
+from mdpdsl.compile.stored import Provenance, StoredModel, checked_or_spaces
+from mdpdsl.diagnostics import Diagnostic, ModelError, Source
+from mdpdsl.formats.npz import read_model, read_npz
+from mdpdsl.graph.analysis import reachable_states
+from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.restrict import restrict
+from mdpdsl.runs.arrays import read_counts
+from mdpdsl.runs.directory import COUNTS, ESTIMATE, EXPLORED, MODEL, RunDirectory
+from mdpdsl.runs.places import RunPlace, what_is_missing
+from mdpdsl.runs.records import RunConfiguration
+
+
+def resumed_model(run: RunDirectory, configuration: RunConfiguration) -> Model:
+    """Return the model that a run started with, from its folder alone."""
+    stored = run.path / EXPLORED
+    if stored.exists():
+        return read_model(stored)
+    path = run.path / MODEL
+    return Model(
+        Source(path.read_text("utf-8"), str(path)),
+        configuration.parameters,
+        keeps_all_states=configuration.options.all_states,
+        most_states=configuration.options.max_states,
+    )
+
+
+def estimated_model(place: RunPlace, path: str, *, all_states: bool) -> StoredModel:
+    """Return the model that a run estimated, over the states that its estimate can reach, or all.
+
+    Raise ModelError where the run has no estimate, ValueError or OSError where it cannot be read.
+    """
+    began = time.perf_counter()
+    file = place.folder / ESTIMATE
+    if not file.exists():
+        message, hint = what_is_missing(place, ESTIMATE)
+        raise ModelError([Diagnostic("E603", message, None, hint)])
+    graph, about = read_npz(file)
+    counts = read_counts(place.folder / COUNTS, graph.n_pairs, graph.n_states)
+    kept = np.ones(graph.n_states, np.bool_) if all_states else reachable_states(graph)
+    provenance = Provenance(
+        path,
+        int(np.count_nonzero(counts.visits == 0)),
+        graph.n_pairs,
+        int(np.count_nonzero(~kept)),
+        (about.get("provenance") or {}).get("rewards_missing"),
+    )
+    source = Source((place.run.path / MODEL).read_text("utf-8"), path)
+    configuration = place.configuration
+    checked = checked_or_spaces(configuration.model, source, configuration.parameters, graph)
+    seconds = time.perf_counter() - began
+    return StoredModel(checked, source, restrict(graph, kept), provenance, seconds)
+
+
+def run_counts(place: RunPlace) -> tuple[Model, Counts]:
+    """Return the counts of a run and the model over whose pairs they are; raise ModelError.
+
+    The model is the estimate with all its states; where that was too large to keep, the run's own.
+    """
+    try:
+        if (place.folder / ESTIMATE).exists():
+            model: Model = estimated_model(place, str(place.folder), all_states=True)
+        else:
+            model = resumed_model(place.run, place.configuration)
+        if not (place.folder / COUNTS).exists():
+            raise unreadable(*what_is_missing(place, COUNTS))
+        graph = model.graph
+        return model, read_counts(place.folder / COUNTS, graph.n_pairs, graph.n_states)
+    except ValueError as error:
+        raise unreadable(str(error), "estimate the model again") from None
+    except OSError as error:
+        raise cannot_read(error, place.folder) from None
+
+
+def unreadable(message: str, help_text: str) -> ModelError:
+    """Return the error of a model that cannot be read."""
+    return ModelError([Diagnostic("E603", message, None, help_text)])
+
+
+def cannot_read(error: OSError, path: str | Path) -> ModelError:
+    """Return the error of a file that the system does not give."""
+    reason = (error.strerror or str(error)).lower()
+    return unreadable(f"cannot read {error.filename or path}: {reason}", "check the path")

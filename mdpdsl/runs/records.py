@@ -1,0 +1,199 @@
+"""What a run says about itself, as typed records that are JSON on disk.
+
+`decoded` reads JSON into a record and checks every field against its type, so that a file that was
+changed by hand is refused with the name of the field, and not somewhere later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, Union
+
+from mdpdsl.diagnostics import LogProblem
+from mdpdsl.graph.space import Value
+
+FORMAT = 1
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class PairRecord:
+    """A pair by the values of its state and the name of its action."""
+
+    state: Mapping[str, Value]
+    action: str
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file of a log."""
+
+    path: str
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class LogRecord:
+    """The log that a run replays."""
+
+    files: Sequence[FileRecord]
+    problems: Sequence[LogProblem]
+    rows: int
+    rejected: Mapping[str, int]
+    clipped: Mapping[str, int]
+    in_order: bool
+    time_step: float | None
+    separate_files: bool
+    transitions: int
+    episodes: int
+    hash: str
+    offer: str  # logged, or all
+    pairs_in_log: int
+    pairs_unseen: int
+    unseen: Sequence[PairRecord]  # the first of them
+
+
+@dataclass(frozen=True)
+class WarmStartRecord:
+    """Where the counts that a run began with are from."""
+
+    sources: Sequence[str]
+    transitions: int
+    rejected: Mapping[str, int]
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True)
+class SystemRecord:
+    """The live system that a run explores."""
+
+    kind: str  # gymnasium, or callback: an object of the program that called
+    name: str | None = None
+    env: str | None = None
+    arguments: Mapping[str, Any] | None = None  # of the environment, as JSON
+    observed: Sequence[str] = ()  # the columns of an observation
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How the model of a run was made, and what it replays."""
+
+    all_states: bool = False
+    max_states: int | None = None
+    stored: str | None = None  # where a model that was not built was read from
+    unseen_pairs: int | None = None  # of an estimate that was explored
+    log: LogRecord | None = None
+
+
+@dataclass(frozen=True)
+class RunConfiguration:
+    """Everything that determines a run: the file `run.json`."""
+
+    model: str
+    hash: str
+    parameters: Mapping[str, Value]
+    options: RunOptions
+    settings: Mapping[str, Any]  # of the verb, as JSON
+    seed: int
+    trials: int
+    versions: Mapping[str, str]
+    format: int = FORMAT
+    command: str = "explore"
+    system: SystemRecord | None = None
+    warm_start: WarmStartRecord | None = None
+
+    @property
+    def kind(self) -> str:
+        """What was done: `explore`, `replay` (of a log), `live` or `estimate`."""
+        if self.command == "estimate":
+            return "estimate"
+        if self.system is not None:
+            return "live"
+        return "explore" if self.options.log is None else "replay"
+
+    @property
+    def has_trials(self) -> bool:
+        """Whether trials have folders of their own; estimates and live runs have none."""
+        return self.kind in ("explore", "replay")
+
+
+def encoded(record: Any) -> dict[str, Any]:
+    """Return a record as JSON has it, without fields that are None by default."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        if value is None and field.default is None:
+            continue
+        found[field.name] = _encoded_value(value)
+    return found
+
+
+def _encoded_value(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return encoded(value)
+    if isinstance(value, Mapping):
+        return {key: _encoded_value(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encoded_value(each) for each in value]
+    return value
+
+
+def decoded(kind: type[R], found: object, where: str = "") -> R:
+    """Read a record from JSON; raise ValueError that names the field that is wrong.
+
+    Fields that the record does not have are passed over: later versions may write more.
+    """
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{where or 'the record'} is {_shown(found)}, not an object")
+    hints = typing.get_type_hints(kind)
+    values = {}
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        place = f"{where}.{field.name}" if where else field.name
+        if field.name in found:
+            values[field.name] = _decoded_value(hints[field.name], found[field.name], place)
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise ValueError(f"`{place}` is missing")
+    return kind(**values)
+
+
+def _decoded_value(hint: Any, found: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return found
+    if origin in (Union, types.UnionType):
+        return _one_of(arguments, found, where)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return decoded(hint, found, where)
+    if origin is not None and issubclass(origin, Mapping) and isinstance(found, Mapping):
+        return {str(k): _decoded_value(arguments[1], v, f"{where}.{k}") for k, v in found.items()}
+    if origin is not None and issubclass(origin, Sequence) and isinstance(found, list):
+        return [_decoded_value(arguments[0], v, f"{where}[{i}]") for i, v in enumerate(found)]
+    if hint is float and isinstance(found, int) and not isinstance(found, bool):
+        return float(found)
+    if isinstance(hint, type) and isinstance(found, hint):
+        if not (hint is int and isinstance(found, bool)):
+            return found
+    raise ValueError(f"`{where}` is {_shown(found)}, which it cannot be")
+
+
+def _one_of(hints: tuple[Any, ...], found: Any, where: str) -> Any:
+    if found is None and type(None) in hints:
+        return None
+    exact = [hint for hint in hints if isinstance(hint, type) and type(found) is hint]
+    for hint in (*exact, *(hint for hint in hints if hint is not type(None))):
+        try:
+            return _decoded_value(hint, found, where)
+        except ValueError as error:
+            reason = error
+    raise reason
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"

@@ -1,14 +1,19 @@
 """A declarative modelling language for Markov decision processes.
 
+Every command of the command line is a function here, with the same names and results:
+
 >>> import mdpdsl
 >>> model = mdpdsl.load("riverswim", n=20)
 >>> model.graph.n_states
 20
+>>> run = mdpdsl.explore(model, kappa=2, steps=2_000)
+>>> policy = mdpdsl.solve(run, discount=0.95).policy
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -16,67 +21,153 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     __version__: str
 
+    from mdpdsl.compile.check_file import Check, check, format_text
     from mdpdsl.compile.model import Model, loads, shipped_models
-    from mdpdsl.diagnostics import Diagnostic, ModelError
+    from mdpdsl.diagnostics import (
+        Diagnostic,
+        Error,
+        FormatError,
+        LogError,
+        MdpdslWarning,
+        ModelError,
+        RunError,
+        SettingsError,
+        SolveError,
+    )
     from mdpdsl.envs import gym_env
-    from mdpdsl.explore.experiment_plan import plan
-    from mdpdsl.explore.live.session import explore_live
+    from mdpdsl.estimate.estimate_logs import Estimate, estimate
+    from mdpdsl.estimate.run_result import RunResult
+    from mdpdsl.exchange import Export, Import, export, import_model
+    from mdpdsl.explore.comparison import Comparison, compare
+    from mdpdsl.explore.experiment_plan import ExperimentPlan, plan
+    from mdpdsl.explore.explorer import Explorer
+    from mdpdsl.explore.result import ExploreRun
+    from mdpdsl.explore.run import explore
+    from mdpdsl.explore.settings import ExploreSettings
     from mdpdsl.formats.policy_files import load_policy, save_policy
     from mdpdsl.formats.quantecon import quantecon_arrays
     from mdpdsl.graph.policy import Policy
     from mdpdsl.graph.transition_graph import TransitionGraph
-    from mdpdsl.load import from_gym_P, load
-    from mdpdsl.report.run import Run, open_run, open_runs
-    from mdpdsl.solve.discounted import solve_discounted
-    from mdpdsl.solve.reachability import solve_reachability
+    from mdpdsl.load import Runs, from_arrays, load, open_run, open_runs
+    from mdpdsl.report.model_summary import ModelSummary, describe, draw
+    from mdpdsl.report.report_runs import Report, figures, plot, report
+    from mdpdsl.simulate.simulate_model import Log, simulate
+    from mdpdsl.solve.allocate_visits import Allocation, allocate
+    from mdpdsl.solve.solve_model import Solution, solve
+
+#: Every public name by the module that has it; imported when it is first used, so that
+#: `mdpdsl --help` is instant.
+_NAMES = {
+    "mdpdsl.compile.check_file": ("Check", "check", "format_text"),
+    "mdpdsl.compile.model": ("Model", "loads", "shipped_models"),
+    "mdpdsl.diagnostics": (
+        "Diagnostic",
+        "Error",
+        "FormatError",
+        "LogError",
+        "MdpdslWarning",
+        "ModelError",
+        "RunError",
+        "SettingsError",
+        "SolveError",
+    ),
+    "mdpdsl.envs": ("gym_env",),
+    "mdpdsl.estimate.estimate_logs": ("Estimate", "estimate"),
+    "mdpdsl.estimate.run_result": ("RunResult",),
+    "mdpdsl.exchange": ("Export", "Import", "export", "import_model"),
+    "mdpdsl.explore.comparison": ("Comparison", "compare"),
+    "mdpdsl.explore.experiment_plan": ("ExperimentPlan", "plan"),
+    "mdpdsl.explore.explorer": ("Explorer",),
+    "mdpdsl.explore.result": ("ExploreRun",),
+    "mdpdsl.explore.run": ("explore",),
+    "mdpdsl.explore.settings": ("ExploreSettings",),
+    "mdpdsl.formats.policy_files": ("load_policy", "save_policy"),
+    "mdpdsl.formats.quantecon": ("quantecon_arrays",),
+    "mdpdsl.graph.policy": ("Policy",),
+    "mdpdsl.graph.transition_graph": ("TransitionGraph",),
+    "mdpdsl.load": ("Runs", "from_arrays", "load", "open_run", "open_runs"),
+    "mdpdsl.report.model_summary": ("ModelSummary", "describe", "draw"),
+    "mdpdsl.report.report_runs": ("Report", "figures", "plot", "report"),
+    "mdpdsl.simulate.simulate_model": ("Log", "simulate"),
+    "mdpdsl.solve.allocate_visits": ("Allocation", "allocate"),
+    "mdpdsl.solve.solve_model": ("Solution", "solve"),
+}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+
+#: Names of version 1: where they are, and what takes their place.
+_REPLACED = {
+    "Run": ("mdpdsl.estimate.run_result", "RunResult", "mdpdsl.RunResult"),
+    "explore_live": ("mdpdsl.explore.live.session", "explore_live", "mdpdsl.explore(system=…)"),
+    "from_gym_P": ("mdpdsl.load", "from_gym_P", "mdpdsl.from_arrays"),
+    "solve_discounted": (
+        "mdpdsl.solve.discounted",
+        "solve_discounted",
+        "mdpdsl.solve(discount=…)",
+    ),
+    "solve_reachability": (
+        "mdpdsl.solve.reachability",
+        "solve_reachability",
+        "mdpdsl.solve(reach=…)",
+    ),
+}
 
 __all__ = [
+    "__version__",
+    "Allocation",
+    "Check",
+    "Comparison",
     "Diagnostic",
+    "Error",
+    "Estimate",
+    "ExperimentPlan",
+    "ExploreRun",
+    "ExploreSettings",
+    "Explorer",
+    "Export",
+    "FormatError",
+    "Import",
+    "Log",
+    "LogError",
+    "MdpdslWarning",
     "Model",
     "ModelError",
+    "ModelSummary",
     "Policy",
-    "Run",
+    "Report",
+    "RunError",
+    "RunResult",
+    "Runs",
+    "SettingsError",
+    "Solution",
+    "SolveError",
     "TransitionGraph",
-    "__version__",
-    "explore_live",
-    "from_gym_P",
+    "allocate",
+    "check",
+    "compare",
+    "describe",
+    "draw",
+    "estimate",
+    "explore",
+    "export",
+    "figures",
+    "format_text",
+    "from_arrays",
     "gym_env",
+    "import_model",
     "load",
     "load_policy",
     "loads",
     "open_run",
     "open_runs",
     "plan",
+    "plot",
     "quantecon_arrays",
+    "report",
     "save_policy",
     "shipped_models",
-    "solve_discounted",
-    "solve_reachability",
+    "simulate",
+    "solve",
 ]
-
-#: Where each public name lives; imported when first used, so that `mdpdsl --help` is instant.
-_HOMES = {
-    "Diagnostic": "mdpdsl.diagnostics",
-    "Model": "mdpdsl.compile.model",
-    "ModelError": "mdpdsl.diagnostics",
-    "TransitionGraph": "mdpdsl.graph.transition_graph",
-    "Policy": "mdpdsl.graph.policy",
-    "explore_live": "mdpdsl.explore.live.session",
-    "from_gym_P": "mdpdsl.load",
-    "gym_env": "mdpdsl.envs",
-    "load": "mdpdsl.load",
-    "load_policy": "mdpdsl.formats.policy_files",
-    "loads": "mdpdsl.compile.model",
-    "Run": "mdpdsl.report.run",
-    "open_run": "mdpdsl.report.run",
-    "open_runs": "mdpdsl.report.run",
-    "plan": "mdpdsl.explore.experiment_plan",
-    "quantecon_arrays": "mdpdsl.formats.quantecon",
-    "save_policy": "mdpdsl.formats.policy_files",
-    "shipped_models": "mdpdsl.compile.model",
-    "solve_discounted": "mdpdsl.solve.discounted",
-    "solve_reachability": "mdpdsl.solve.reachability",
-}
 
 
 class _Package(ModuleType):
@@ -96,6 +187,11 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("mdpdsl")
+    if name in _REPLACED:
+        module, attribute, successor = _REPLACED[name]
+        message = f"mdpdsl.{name} is deprecated; use {successor}"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return getattr(import_module(module), attribute)
     if name not in _HOMES:
         raise AttributeError(f"module 'mdpdsl' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -206,6 +206,10 @@ class Error(Exception):
     status = 2
 
 
+class MdpdslWarning(UserWarning):
+    """Something that a result does not say by itself, and that a person should know."""
+
+
 class SettingsError(Error, ValueError):
     """A setting, or a combination of settings, that cannot be."""
 

@@ -6,12 +6,23 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+
+from mdpdsl.diagnostics import Error
+
+
+class CannotWriteError(Error, OSError):
+    """A file that the system would not write."""
+
+    status = 1
+
+    def __str__(self) -> str:
+        return f"cannot write {self.filename}: {self.strerror}"
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
@@ -22,6 +33,13 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all."""
     write_bytes(path, text.encode("utf-8"))
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file in the place of one that exists, keeping its permissions."""
+    mode = path.stat().st_mode
+    write_text(path, text)
+    path.chmod(mode)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -39,12 +57,20 @@ def write_bytes(path: Path, content: bytes) -> None:
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of `path` once all is written; modes are the umask's."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("xb") as file:
             yield file
         os.replace(partial, path)
+    except OSError as error:
+        _removed(partial)
+        raise CannotWriteError(error.errno, error.strerror or str(error), str(path)) from None
     except BaseException:
-        partial.unlink(missing_ok=True)
+        _removed(partial)
         raise
+
+
+def _removed(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink(missing_ok=True)

@@ -8,20 +8,29 @@ asked for; everything else is taken as it is.
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
+import numpy as np
 import numpy.typing as npt
 
 from mdpdsl.compile.model import Model, load_file
 from mdpdsl.compile.parameters import Override
 from mdpdsl.compile.stored import StoredModel, graph_model
-from mdpdsl.diagnostics import Diagnostic, ModelError, RunError
+from mdpdsl.diagnostics import Diagnostic, FormatError, ModelError, RunError
+from mdpdsl.estimate.estimate_logs import Estimate, open_estimate
+from mdpdsl.explore.result import ExploreRun, open_explore_run
 from mdpdsl.formats.format import format_of, readable_suffixes
-from mdpdsl.formats.gym import GYM, Gym, gym_table_graph
+from mdpdsl.formats.gym import GYM, TERMINAL, Gym, gym_table_graph
+from mdpdsl.graph.convert import from_scipy
+from mdpdsl.representation import represented
+from mdpdsl.runs.comparison import run_folders
 from mdpdsl.runs.models import cannot_read, estimated_model, unreadable
-from mdpdsl.runs.places import is_trial, place_of_arrays
+from mdpdsl.runs.places import is_trial, place_of_arrays, run_place
 
 
 def load(
@@ -84,6 +93,153 @@ def load_stored(path: str, parameters: Mapping[str, object], *, all_states: bool
         raise unreadable(str(error), hint) from None
     except OSError as error:
         raise cannot_read(error, path) from None
+
+
+def from_arrays(
+    P: Any,
+    reward: Any = None,
+    *,
+    ends: npt.ArrayLike | None = None,
+    initial: npt.ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    name: str = "arrays",
+) -> StoredModel:
+    """Return the model of transition matrices, or of a toy-text table.
+
+    `P` is one matrix [n_states, n_states] per action, dense or sparse (a row of zeros: the action
+    is not available), an array [n_states, n_actions, n_states], or Gymnasium's table
+    `P[s][a] = [(probability, state, reward, ended), …]`. Of a square array [n, n, n] the first axis
+    is the action. `reward` is by state, by state and action, or one matrix per action; `ends` are
+    states, or truths by state, that get the label `terminal`; `initial` is a distribution, or one
+    state; `names` are those of the actions. Raise FormatError where the arrays are no model.
+
+    >>> import mdpdsl, numpy
+    >>> stay, swap = numpy.eye(2), numpy.eye(2)[::-1]
+    >>> model = mdpdsl.from_arrays([stay, swap], reward=[0, 1], names=["stay", "swap"])
+    >>> model.graph.n_pairs
+    4
+    """
+    try:
+        if isinstance(P, Mapping) or _is_table(P):
+            if reward is not None or ends is not None:
+                raise FormatError("a toy-text table has its own rewards and ends")
+            return graph_model(gym_table_graph(P, initial, names), name)
+        matrices = _matrices(P)
+        n_states = matrices[0].shape[0]
+        start = initial
+        if initial is not None and np.ndim(initial) == 0:
+            start = np.arange(n_states) == int(np.asarray(initial))
+        graph = from_scipy(matrices, reward, start, names)
+        if ends is not None:
+            graph = replace(graph, labels={TERMINAL: _truths(ends, n_states)})
+    except (ValueError, TypeError, IndexError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"the arrays are no model: {error}") from None
+    return graph_model(graph, name)
+
+
+def _is_table(P: Any) -> bool:
+    """Return whether P is a list of states, each with a list of (probability, state, …)."""
+    if not isinstance(P, list | tuple) or not P:
+        return False
+    first = P[0]
+    return isinstance(first, Mapping) or (
+        isinstance(first, list | tuple)
+        and bool(first)
+        and isinstance(first[0], list | tuple)
+        and bool(first[0])
+        and isinstance(first[0][0], list | tuple)
+    )
+
+
+def _matrices(P: Any) -> list[Any]:
+    """Return one matrix per action."""
+    if hasattr(P, "shape") and len(P.shape) == 3:
+        array = np.asarray(P, dtype=np.float64)
+        if array.shape[1] != array.shape[2]:
+            if array.shape[0] != array.shape[2]:
+                raise FormatError(
+                    f"P has the shape {array.shape}; expected [actions, states, states] or "
+                    "[states, actions, states]"
+                )
+            array = array.transpose(1, 0, 2)
+        return list(array)
+    if hasattr(P, "shape"):
+        raise FormatError(
+            f"P has the shape {tuple(P.shape)}; give one matrix for each action, as a list"
+        )
+    found = [each if hasattr(each, "shape") else np.asarray(each, np.float64) for each in P]
+    if not found or any(len(each.shape) != 2 for each in found):
+        raise FormatError("give one matrix [states, states] for each action, as a list")
+    return found
+
+
+def _truths(ends: npt.ArrayLike, n_states: int) -> npt.NDArray[np.bool_]:
+    given = np.asarray(ends)
+    if given.dtype == np.bool_:
+        if given.shape != (n_states,):
+            raise FormatError(f"ends has the shape {given.shape}; there are {n_states} states")
+        return given
+    found = np.zeros(n_states, np.bool_)
+    found[given.astype(np.int64)] = True
+    return found
+
+
+def open_run(path: str | Path) -> ExploreRun | Estimate:
+    """Read a finished run from its folder, or one trial of it (`RUN/trial-003`).
+
+    Raise RunError where there is no run that can be read, ModelError where its model cannot be.
+
+    >>> import mdpdsl, tempfile
+    >>> folder = tempfile.mkdtemp() + "/run"
+    >>> made = mdpdsl.explore(mdpdsl.load("riverswim"), steps=200, out=folder)
+    >>> mdpdsl.open_run(folder).worst == made.worst
+    True
+    """
+    place = run_place(Path(path))
+    try:
+        if place.configuration.kind == "estimate":
+            return open_estimate(place.run, place.configuration)
+        one = place.folder if is_trial(Path(path)) else None
+        return open_explore_run(place, one)
+    except (RunError, ModelError):
+        raise
+    except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+
+
+class Runs(Sequence[ExploreRun | Estimate]):
+    """Several runs, compared in a table when a notebook shows them."""
+
+    def __init__(self, runs: Sequence[ExploreRun | Estimate]) -> None:
+        self._runs = tuple(runs)
+
+    @overload
+    def __getitem__(self, place: int) -> ExploreRun | Estimate: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Runs: ...
+
+    def __getitem__(self, place: int | slice) -> ExploreRun | Estimate | Runs:
+        return Runs(self._runs[place]) if isinstance(place, slice) else self._runs[place]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __repr__(self) -> str:
+        return f"<Runs: {', '.join(run.label for run in self)}>"
+
+    def _repr_html_(self) -> str | None:
+        return represented("runs_html", self)
+
+
+def open_runs(*paths: str | Path) -> Runs:
+    """Read runs; the folder of a comparison names the runs of all its rows."""
+    folders = run_folders(paths)
+    if not folders:
+        raise RunError(f"{paths[0]} holds no finished run")
+    return Runs([open_run(folder) for folder in folders])
 
 
 def from_gym_P(  # noqa: N802 (Gymnasium's own name of it)

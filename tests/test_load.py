@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -179,7 +180,7 @@ def test_the_warning_counts_pairs_and_states() -> None:
 def test_too_many_uniform_rows_are_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdpdsl.estimate.empirical.MOST_UNIFORM_ENTRIES", 10)
+    monkeypatch.setattr(import_module("mdpdsl.estimate.empirical"), "MOST_UNIFORM_ENTRIES", 10)
     model = mdpdsl.loads(SHOP)
     told = save_estimated_graph(tmp_path, counts_of(model, (3, 0, 2, 1)), model, 0.0)
     assert told["estimate_missing"] is not None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -79,10 +79,22 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit."""
+    from mdpdsl.cli.console import plain_error, print_error, print_json
+    from mdpdsl.diagnostics import Error
+
+    as_json = "--json" in sys.argv
+    _show_warnings(as_json)
     try:
         status = cli.main(standalone_mode=False)
+    except Error as error:
+        print_error(error, as_json)
+        status = error.status
     except click.ClickException as error:
-        _report(error)
+        if as_json:
+            kind = "usage" if isinstance(error, click.UsageError) else "run"
+            print_json({"errors": [plain_error(error.format_message(), kind)]})
+        else:
+            error.show()
         status = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -92,17 +104,27 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     except OSError as error:
-        click.echo(f"Error: {error.strerror or error}", err=True)
+        place = f"cannot write {error.filename}: " if error.filename else ""
+        click.echo(f"Error: {place}{error.strerror or error}", err=True)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _report(error: click.ClickException) -> None:
-    if "--json" not in sys.argv:
-        error.show()
-        return
-    kind = "usage" if isinstance(error, click.UsageError) else "run"
-    places = dict.fromkeys(("line", "column", "end_line", "end_column", "help", "witness"))
-    record = {"code": kind, "message": error.format_message(), **places}
-    click.echo(json.dumps({"errors": [record]}))
+def _show_warnings(as_json: bool) -> None:
+    """Print the library's warnings as they come; with --json they are left out."""
+    import warnings
+
+    from mdpdsl.cli.console import print_warning
+    from mdpdsl.diagnostics import MdpdslWarning
+
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+        if not issubclass(category, MdpdslWarning):
+            usual(message, category, *rest)
+        elif not as_json:
+            print_warning(str(message))
+
+    warnings.showwarning = show  # type: ignore[assignment]
+    warnings.simplefilter("always", MdpdslWarning)

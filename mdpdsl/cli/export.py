@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import click
 
-from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
-from mdpdsl.cli.exporting import FORMATS, ProgramChoice, write_intervals, write_model
-from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
-from mdpdsl.diagnostics import ModelError, did_you_mean
+from mdpdsl.cli.console import print_json
+from mdpdsl.cli.options import (
+    json_option,
+    load_model,
+    model_options,
+    print_model_warnings,
+    quiet_option,
+)
 
-
-def _known_format(_: click.Context, __: click.Parameter, value: str) -> str:
-    if value in FORMATS:
-        return value
-    hint = did_you_mean(value, FORMATS)
-    listed = f"the formats are {', '.join(FORMATS)}"
-    raise click.BadParameter(f"`{value}` is not a format; {f'{hint} ' if hint else ''}{listed}")
+FORMATS = (
+    "prism: PRISM source; explicit: PRISM's explicit files; drn: Storm's DRN; gym: Gymnasium's "
+    "toy-text table as JSON; quantecon: QuantEcon's state-action pairs; npz: NumPy arrays; dot: "
+    "Graphviz; lp: a planning program; mps: the same as MPS."
+)
+#: Formats whose options are those of a planning program.
+PROGRAMS = ("lp", "mps")
 
 
 @click.command("export")
 @click.argument("model", metavar="MODEL|RUN")
-@click.option(
-    "target",
-    "--to",
-    metavar="FORMAT",
-    callback=_known_format,
-    required=True,
-    help="; ".join(f"{name}: {what.title}" for name, what in FORMATS.items()) + ".",
-)
+@click.option("to", "--to", metavar="FORMAT", required=True, help=FORMATS)
 @click.option(
     "out",
     "--out",
@@ -38,7 +35,7 @@ def _known_format(_: click.Context, __: click.Parameter, value: str) -> str:
     help="Where to write; the model's name by default. For explicit: the .tra file, or a stem.",
 )
 @click.option(
-    "has_intervals",
+    "intervals",
     "--intervals",
     is_flag=True,
     help="Of a RUN, for prism, explicit and drn: an interval MDP with every model it allows.",
@@ -61,126 +58,72 @@ def _known_format(_: click.Context, __: click.Parameter, value: str) -> str:
     "program",
     "--program",
     type=click.Choice(["oracle", "interior"]),
-    default="oracle",
-    show_default=True,
-    help="For lp and mps: max <c^kappa, d>, or the largest share that every pair can have.",
+    help="For lp and mps: max <c^kappa, d> (the default), or the largest share that every pair can "
+    "have.",
 )
 @click.option(
     "formulation",
     "--formulation",
     type=click.Choice(["compact", "full"]),
-    default="compact",
-    show_default=True,
-    help="For lp and mps: how the confidence sets are written.",
+    help="For lp and mps: how the confidence sets are written.  [default: compact]",
 )
-@click.option(
-    "kappa", "--kappa", type=click.FloatRange(1), default=1.0, help="For lp and mps: curvature."
-)
+@click.option("kappa", "--kappa", type=click.FloatRange(1), help="For lp and mps: curvature.")
 @click.option(
     "eta",
     "--eta",
     type=click.FloatRange(0, 0.5),
-    default=0.0,
     help="For lp and mps: half of the least share of a pair.",
 )
 @click.option(
     "radius",
     "--radius",
     type=click.FloatRange(0, 2),
-    default=0.0,
     help="For lp and mps: l1 radius around every row of P.",
 )
 @model_options
-@click.option("is_quiet", "--quiet", is_flag=True, help="Show no progress.")
+@quiet_option
 @json_option
 def command(
     model: str,
-    target: str,
+    to: str,
     out: str | None,
-    has_intervals: bool,
+    intervals: bool,
     support: str,
     delta: float | None,
-    program: str,
-    formulation: str,
-    kappa: float,
-    eta: float,
-    radius: float,
-    settings: tuple[str, ...],
+    parameters: dict[str, str],
     all_states: bool,
     max_states: int | None,
     is_quiet: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Write a model, or all models that a run allows, in another format."""
-    if not has_intervals and (delta is not None or support != "auto"):
-        raise click.UsageError("--delta and --support are for --intervals")
-    overrides = parsed_settings(settings)
-    try:
-        if has_intervals:
-            _refuse_settings(model, overrides)
-            _export_intervals(model, target, out, support, delta, all_states, as_json)
-            return
-        loaded = built_model(
-            model,
-            overrides,
-            all_states=all_states,
-            max_states=max_states,
-            is_quiet=is_quiet or as_json,
-        )
-        graph = loaded.graph
-    except ModelError as error:
-        fail(error, as_json)
-    path = Path(out or f"{loaded.name}{FORMATS[target].suffix}")
-    chosen = ProgramChoice(program, formulation, kappa, eta, radius)
-    paths = write_model(loaded, graph, target, path, chosen)
-    record: dict[str, object] = {"path": str(paths[0]), "format": target}
-    if len(paths) > 1:
-        record["paths"] = [str(each) for each in paths]
-    if as_json:
-        print_json(record | stored_keys(loaded))
+    from mdpdsl.exchange import export
+    from mdpdsl.formats.format import format_named
+
+    format_named(to)
+    given = {name: value for name, value in options.items() if value is not None}
+    if given and to not in PROGRAMS:
+        raise click.UsageError(f"--{next(iter(given))} is for {' and '.join(PROGRAMS)}")
+    if not intervals:
+        loaded = load_model(model, parameters, all_states, max_states, is_quiet=is_quiet or as_json)
+        done = export(loaded, out, to=to, support=support, delta=delta, **given)
+    elif parameters:
+        named = ", ".join(parameters)
+        raise click.UsageError(f"{model} is a run: {named} was set when it was made, and stays")
     else:
-        print_warnings(loaded)
-        click.echo(f"written to {', '.join(str(each) for each in paths)}")
-
-
-def _export_intervals(
-    run: str,
-    target: str,
-    out: str | None,
-    support: str,
-    delta: float | None,
-    all_states: bool,
-    as_json: bool,
-) -> None:
-    """Write the interval MDP of a run and say how it was made."""
-    found, paths = write_intervals(run, target, out, support, delta, all_states)
-    graph = found.intervals.graph
-    if as_json:
-        print_json(
-            {
-                "path": str(paths[0]),
-                "format": target,
-                "paths": [str(each) for each in paths],
-                "intervals": True,
-                "support": found.support,
-                "support_reason": found.reason,
-                "delta": found.delta,
-                "states": graph.n_states,
-                "pairs": graph.n_pairs,
-                "branches": graph.n_branches,
-                "unseen_pairs": found.pairs_unseen,
-            }
+        done = export(
+            model, out, to=to, intervals=True, support=support, delta=delta, all_states=all_states
         )
+    if as_json:
+        print_json(done.record())
         return
-    click.echo(f"support: {found.support} ({found.reason})", err=True)
-    if found.pairs_unseen:
-        click.echo(f"{found.pairs_unseen:,} pairs were never seen", err=True)
-    click.echo(f"written to {', '.join(str(each) for each in paths)}")
-    for note in found.notes:
+    if done.model is not None:
+        print_model_warnings(done.model)
+    if done.intervals is not None:
+        click.echo(f"support: {done.intervals.support} ({done.intervals.reason})", err=True)
+        if done.intervals.pairs_unseen:
+            click.echo(f"{done.intervals.pairs_unseen:,} pairs were never seen", err=True)
+    click.echo(f"Wrote {', '.join(str(path) for path in done.paths)}")
+    for note in () if done.intervals is None else done.intervals.notes:
         click.echo(f"  {note}")
-
-
-def _refuse_settings(run: str, overrides: dict[str, str]) -> None:
-    if overrides:
-        named = ", ".join(overrides)
-        raise click.UsageError(f"{run} is a run: {named} was set when it was made, and stays")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import click
 
-from mdpdsl.cli.arguments import json_option
-from mdpdsl.cli.output import print_diagnostics, print_json
-from mdpdsl.diagnostics import Diagnostic, ModelError, Source
-from mdpdsl.syntax.format import format_file
-from mdpdsl.syntax.parse import parse
+from mdpdsl.cli.console import print_diagnostics, print_json
+from mdpdsl.cli.options import json_option
+from mdpdsl.diagnostics import Diagnostic, ModelError
 
 
 @click.command("fmt")
@@ -28,24 +25,28 @@ def command(models: tuple[str, ...], is_check: bool, as_json: bool) -> None:
     Comments stay, and the meaning does. A file with a syntax mistake is left as it is. `-` reads
     standard input and writes standard output.
     """
+    from mdpdsl.compile.check_file import format_text
+    from mdpdsl.files import replace_text
+
     records: list[dict[str, object]] = []
     diagnostics: list[Diagnostic] = []
     for path in models:
         try:
-            source, text = _formatted(path)
+            before = _read(path)
+            after = format_text(before, "<stdin>" if path == "-" else path)
         except ModelError as error:
             diagnostics += error.diagnostics
             continue
-        changed = text != source.text
+        changed = after != before
         records.append({"path": path, "changed": changed})
         if path == "-":
             if as_json:
-                records[-1]["text"] = text
+                records[-1]["text"] = after
             elif not is_check:
-                click.echo(text, nl=False)
+                click.echo(after, nl=False)
         elif changed:
             if not is_check:
-                _replace(Path(path).resolve(), text)
+                replace_text(Path(path).resolve(), after)
             if not as_json:
                 click.echo(f"{path}: {'would change' if is_check else 'formatted'}")
     if as_json:
@@ -57,36 +58,11 @@ def command(models: tuple[str, ...], is_check: bool, as_json: bool) -> None:
     sys.exit(2 if diagnostics else 1 if would_change else 0)
 
 
-def _formatted(path: str) -> tuple[Source, str]:
-    """Read one file and return it with its canonical text."""
-    source = _read(path)
-    parsed = parse(source)
-    if parsed.diagnostics:
-        raise ModelError(parsed.diagnostics)
-    return source, format_file(parsed.file, source)
-
-
-def _read(path: str) -> Source:
+def _read(path: str) -> str:
     try:
         content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        return Source(content.decode("utf-8"), "<stdin>" if path == "-" else path)
+        return content.decode("utf-8")
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "it is not UTF-8"
         message = f"cannot read {path}: {reason}"
         raise ModelError([Diagnostic("E603", message, None, "give paths of .mdp files")]) from None
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all, keeping its permissions."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-            os.chmod(name, path.stat().st_mode)
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from mdpdsl.cli.arguments import json_option
-from mdpdsl.cli.output import print_json
+from mdpdsl.cli.console import print_json
+from mdpdsl.cli.options import json_option
 
 
 @click.command("lsp")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from mdpdsl.cli.arguments import json_option
-from mdpdsl.cli.output import fail, print_json
+from mdpdsl.cli.console import print_columns, print_json
+from mdpdsl.cli.options import json_option
 from mdpdsl.compile.model import Model, read_source, shipped_models
 from mdpdsl.diagnostics import Diagnostic, ModelError, did_you_mean
 
@@ -22,38 +22,24 @@ def command(name: str | None, as_json: bool) -> None:
     if name is not None and name not in names:
         hint = did_you_mean(name, names) or "`mdpdsl models` lists them"
         message = f"no shipped model is named `{name}`"
-        fail(ModelError([Diagnostic("E603", message, None, hint)]), as_json)
-    records = []
-    for each in [name] if name is not None else names:
-        source = read_source(each)
-        model = Model(source)
-        record: dict[str, object] = {
-            "name": model.name,
-            "title": model.title,
-            "states": model.graph.n_states,
-            "pairs": model.graph.n_pairs,
-        }
-        if name is not None:
-            record["text"] = source.text
-        records.append(record)
+        raise ModelError([Diagnostic("E603", message, None, hint)])
+    models = [Model(read_source(each)) for each in ([name] if name is not None else names)]
     if as_json:
+        records = [
+            {
+                "name": model.name,
+                "title": model.title,
+                "states": model.graph.n_states,
+                "pairs": model.graph.n_pairs,
+            }
+            | ({} if name is None else {"text": model.source.text})
+            for model in models
+        ]
         print_json({"models": records})
     elif name is not None:
-        click.echo(records[0]["text"], nl=False)
+        click.echo(models[0].source.text, nl=False)
     else:
-        _print(records)
-
-
-def _print(records: list[dict[str, object]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("name", no_wrap=True)
-    table.add_column("states", justify="right")
-    table.add_column("pairs", justify="right")
-    table.add_column("title")
-    for record in records:
-        title = str(record["title"] or "")
-        table.add_row(str(record["name"]), f"{record['states']:,}", f"{record['pairs']:,}", title)
-    Console(highlight=False, markup=False).print(table)
+        rows = [
+            (m.name, m.title or "", f"{m.graph.n_states:,}", f"{m.graph.n_pairs:,}") for m in models
+        ]
+        print_columns(("name", "title", "states", "pairs"), rows, left=2)

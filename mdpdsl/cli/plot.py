@@ -6,11 +6,8 @@ from pathlib import Path
 
 import click
 
-from mdpdsl.cli.arguments import json_option
-from mdpdsl.cli.output import print_json
-from mdpdsl.cli.report import read_runs
-
-PICTURES = (".png", ".svg", ".pdf")
+from mdpdsl.cli.console import print_json
+from mdpdsl.cli.options import json_option
 
 
 @click.command("plot")
@@ -45,28 +42,18 @@ def command(
 
     RUN is as for report; several runs are drawn into one picture.
     """
-    path = out or Path(f"{name}.png")
-    if path.suffix.lower() not in PICTURES:
-        raise click.UsageError(f"--out takes a file ending in {', '.join(PICTURES)}")
-    from mdpdsl.report.figures.plane_map import AxesError
-    from mdpdsl.report.figures.plots import FIGURES, FigureError, draw_figure, save_figure
+    from mdpdsl.report.report_runs import figures, plot
 
     if name == "list":
-        _list(FIGURES, as_json)
+        _list(figures(), as_json)
         return
     if not paths:
         raise click.UsageError("give a RUN, or `--figure list`")
-    try:
-        figure = draw_figure(read_runs(paths, as_json), name, axes, action)
-        save_figure(figure, path)
-    except (AxesError, FigureError) as error:
-        raise click.UsageError(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
+    path = plot(list(paths), name, out, axes=axes, action=action)
     if as_json:
         print_json({"path": str(path), "figure": name})
     else:
-        click.echo(f"{name} drawn to {path}")
+        click.echo(f"Wrote {path}")
 
 
 def _list(figures: dict[str, str], as_json: bool) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from mdpdsl.cli.arguments import json_option, model_options, parsed_settings
-from mdpdsl.cli.output import built_model, fail, print_json, print_warnings, stored_keys
-from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import ModelError
-from mdpdsl.report.model_summary import ModelSummary, summarize
+from mdpdsl.cli.console import print_json, print_table, several
+from mdpdsl.cli.options import (
+    json_option,
+    load_model,
+    model_options,
+    print_model_warnings,
+    quiet_option,
+)
+from mdpdsl.compile.stored import stored_keys
+
+if TYPE_CHECKING:
+    from mdpdsl.report.model_summary import ModelSummary
 
 PICTURES = (".svg", ".png", ".dot")
 
@@ -19,86 +26,50 @@ PICTURES = (".svg", ".png", ".dot")
 @click.command("show")
 @click.argument("model", metavar="MODEL")
 @click.option(
-    "graph_path",
+    "picture",
     "--graph",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=click.Path(dir_okay=False, path_type=Path),
     help="Draw the model: .svg, .png or .dot.",
 )
 @model_options
-@click.option("is_quiet", "--quiet", is_flag=True, help="Show no progress.")
+@quiet_option
 @json_option
 def command(
     model: str,
-    graph_path: str | None,
-    settings: tuple[str, ...],
+    picture: Path | None,
+    parameters: dict[str, str],
     all_states: bool,
     max_states: int | None,
     is_quiet: bool,
     as_json: bool,
 ) -> None:
-    """Say what a model is: its sizes, classes and complexity; or draw it."""
-    if graph_path is not None and Path(graph_path).suffix not in PICTURES:
+    """Show what a model is: its sizes, classes and complexity; or draw it."""
+    from mdpdsl.report.model_summary import describe, draw
+
+    if picture is not None and picture.suffix not in PICTURES:
         raise click.UsageError(f"--graph takes a file ending in {', '.join(PICTURES)}")
-    overrides = parsed_settings(settings)
-    try:
-        loaded = built_model(
-            model,
-            overrides,
-            all_states=all_states,
-            max_states=max_states,
-            is_quiet=is_quiet or as_json,
-        )
-        summary = summarize(loaded)
-    except ModelError as error:
-        fail(error, as_json)
-    if graph_path is not None:
-        _draw(loaded, Path(graph_path))
+    loaded = load_model(model, parameters, all_states, max_states, is_quiet=is_quiet or as_json)
+    summary = describe(loaded)
+    if picture is not None:
+        draw(loaded, picture)
     if as_json:
-        print_json(asdict(summary) | {"graph": graph_path} | stored_keys(loaded))
+        drawn = {"graph": None if picture is None else str(picture)}
+        print_json(summary.record() | drawn | stored_keys(loaded))
         return
-    print_warnings(loaded)
-    _print(summary)
-    if graph_path is not None:
-        click.echo(f"drawn to {graph_path}")
+    print_model_warnings(loaded)
+    title = f"{summary.name}: {summary.title}" if summary.title else summary.name
+    print_table(title, _rows(summary))
+    if picture is not None:
+        click.echo(f"Wrote {picture}")
 
 
-def _draw(model: Model, path: Path) -> None:
-    title = model.title or model.name
-    try:
-        if path.suffix == ".dot":
-            from mdpdsl.formats.dot import to_dot
-
-            path.write_text(to_dot(model.graph), encoding="utf-8")
-        else:
-            from mdpdsl.report.graph.picture import draw_graph
-
-            draw_graph(model.graph, path, title)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
-
-
-def _print(summary: ModelSummary) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, value in _rows(summary):
-        table.add_row(name, value)
-    console = Console(highlight=False, markup=False)
-    console.print(f"{summary.name}: {summary.title}" if summary.title else summary.name)
-    console.print(table)
-
-
-def _rows(summary: ModelSummary) -> list[tuple[str, str]]:
+def _rows(summary: ModelSummary) -> list[tuple[str, str | None]]:
     parameters = ", ".join(f"{name} = {value}" for name, value in summary.parameters.items())
-    rows = [
+    rows: list[tuple[str, str | None]] = [
         ("variables", "; ".join(summary.variables)),
         ("actions", "; ".join(summary.action_list)),
-    ]
-    if parameters:
-        rows.append(("parameters", parameters))
-    rows += [
+        ("parameters", parameters or None),
         ("states", f"{summary.states:,}"),
         ("pairs", f"{summary.pairs:,}"),
     ]
@@ -108,34 +79,22 @@ def _rows(summary: ModelSummary) -> list[tuple[str, str]]:
         rows += [
             ("branches", f"{summary.branches:,} ({summary.branches / summary.pairs:.3g} per pair)"),
             ("classes", "1: communicating" if summary.communicating else f"{summary.classes:,}"),
-            ("unreachable", f"{summary.unreachable:,} states"),
+            ("unreachable", several(summary.unreachable or 0, "state")),
         ]
     if summary.complexity is not None:
-        numbers = summary.complexity
-        rows.append(
-            (
-                "complexity",
-                f"min {numbers['min']:.4g}, mean {numbers['mean']:.4g}, max {numbers['max']:.4g}",
-            )
-        )
+        least, mean, most = (summary.complexity[name] for name in ("min", "mean", "max"))
+        rows.append(("complexity", f"min {least:.4g}, mean {mean:.4g}, max {most:.4g}"))
     if summary.labels:
-        labels = ", ".join(
-            f"{name} ({count:,} {'state' if count == 1 else 'states'})"
-            for name, count in summary.labels.items()
-        )
-        rows.append(("labels", labels))
+        labels = [f"{name} ({several(n, 'state')})" for name, n in summary.labels.items()]
+        rows.append(("labels", ", ".join(labels)))
     if summary.discretization is not None:
         how = summary.discretization
+        points = "1 point" if how["points"] == 1 else f"{how['points']} points"
         rows.append(
             (
                 "discretization",
-                f"{how['cells']}, {_points(how['points'])} per cell, noise by "
-                f"{how['noise']}, error {how['error']:.1e}",
+                f"{how['cells']}, {points} per cell, noise by {how['noise']}, "
+                f"error {how['error']:.1e}",
             )
         )
-    rows += [("hash", summary.hash), ("built in", f"{summary.build_seconds:.3f} s")]
-    return rows
-
-
-def _points(number: object) -> str:
-    return "1 point" if number == 1 else f"{number} points"
+    return [*rows, ("hash", summary.hash), ("built in", f"{summary.build_seconds:.3f} s")]

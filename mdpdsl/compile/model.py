@@ -7,18 +7,33 @@ from dataclasses import replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.checker import check
 from mdpdsl.compile.expand import Expansion, Integration, Progress, expand
 from mdpdsl.compile.parameters import Override
 from mdpdsl.compile.system import RawSystem, raw_system
-from mdpdsl.diagnostics import Diagnostic, ModelError, Source, did_you_mean, in_source_order
+from mdpdsl.diagnostics import (
+    Diagnostic,
+    ModelError,
+    SettingsError,
+    Source,
+    did_you_mean,
+    in_source_order,
+)
 from mdpdsl.graph.space import Value
+from mdpdsl.graph.tables import StateTable
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.representation import represented
 from mdpdsl.syntax.parse import Parsed, parse
+
+
+class Estimating(Protocol):
+    """A result that contains an estimated model: an estimate from logs, or a run of an explorer."""
+
+    def as_model(self) -> Model:
+        """Return the estimate as a model."""
 
 
 class Model:
@@ -80,6 +95,19 @@ class Model:
         keeps_all_states, most_states, _ = self._options
         return {"all_states": keeps_all_states, "max_states": most_states}
 
+    def over_all_states(self) -> Model:
+        """Return the same model over the whole product of its variables."""
+        keeps_all_states, most_states, progress = self._options
+        if keeps_all_states:
+            return self
+        return Model(
+            self.source,
+            self.checked.parameters,
+            keeps_all_states=True,
+            most_states=most_states,
+            progress=progress,
+        )
+
     @property
     def graph(self) -> TransitionGraph:
         """The transition graph; raise ModelError where the model cannot be built."""
@@ -87,6 +115,11 @@ class Model:
         if graph is None:
             raise ModelError(self._located(self._expansion.diagnostics))
         return graph
+
+    @property
+    def states(self) -> StateTable:
+        """The values of all variables by state number, as a table."""
+        return StateTable(self.graph)
 
     @cached_property
     def system(self) -> RawSystem:
@@ -126,6 +159,12 @@ class Model:
     def _repr_html_(self) -> str | None:
         return represented("model_html", self)
 
+    def build(self, progress: Progress | None = None) -> TransitionGraph:
+        """Build the graph, with progress as (states done, states in all); return it."""
+        if not self.is_built:
+            self._options = (*self._options[:2], progress)
+        return self.graph
+
     @cached_property
     def _expansion(self) -> Expansion:
         keeps_all_states, most_states, progress = self._options
@@ -138,6 +177,20 @@ class Model:
 
     def _located(self, diagnostics: tuple[Diagnostic, ...] | list[Diagnostic]) -> list[Diagnostic]:
         return [d if d.source is not None else replace(d, source=self.source) for d in diagnostics]
+
+
+def as_model(given: Model | Estimating) -> Model:
+    """Return a model, or the one that a result has estimated; raise SettingsError for others."""
+    if isinstance(given, Model):
+        return given
+    estimated = getattr(given, "as_model", None)
+    if estimated is not None:
+        found = estimated()
+        assert isinstance(found, Model)
+        return found
+    if isinstance(given, str | Path):
+        raise SettingsError(f"`{given}` is a path or a name; load it first: mdpdsl.load({given!r})")
+    raise SettingsError(f"expected a model, not {type(given).__name__}; mdpdsl.load reads one")
 
 
 def load_file(

@@ -103,6 +103,14 @@ def graph_model(
     return StoredModel(checked, Source(NO_FILE, path), graph, Provenance(path), seconds)
 
 
+def stored_keys(model: Model) -> dict[str, object]:
+    """Return what a record says of a model that was read: from where, and what was never seen."""
+    if not isinstance(model, StoredModel):
+        return {}
+    known = model.provenance
+    return {"stored": known.path, "unseen_pairs": known.unseen_pairs or 0}
+
+
 def checked_or_spaces(
     name: str, source: Source, parameters: Mapping[str, Override], graph: TransitionGraph
 ) -> CheckedModel:

@@ -26,8 +26,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdpdsl.diagnostics import Diagnostic, ModelError
+from mdpdsl.estimate.empirical import too_large_estimate
 from mdpdsl.estimate.intervals import Intervals, joint_intervals
-from mdpdsl.estimate.saved import read_intervals
+from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.branches import starts_of
 from mdpdsl.graph.counts import Counts
@@ -35,8 +36,7 @@ from mdpdsl.graph.describe import pair_text, state_text
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph, probabilities_within
 from mdpdsl.graph.space import IntArray, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.runs.models import resumed_model, run_counts
-from mdpdsl.runs.places import RunPlace
+from mdpdsl.runs.records import RunConfiguration
 
 SUPPORTS = ("auto", "model", "all")
 
@@ -71,31 +71,32 @@ class IntervalModel:
 
 
 def interval_model(
-    place: RunPlace, *, support: str = "auto", delta: float | None = None, all_states: bool = False
+    result: RunResult,
+    *,
+    support: str = "auto",
+    delta: float | None = None,
+    all_states: bool = False,
 ) -> IntervalModel:
-    """Return the interval MDP of a run; raise ModelError where it has none.
+    """Return the interval MDP of an estimate or a run; raise ModelError where it has none.
 
-    Without `delta` it is the run's own. `auto` takes the successors of the model where the run
+    Without `delta` it is the run's own. `auto` takes the successors of the model if the run
     simulated that model, and all states for logs and live systems, of which it may be wrong.
     """
-    model, counts = run_counts(place)
-    spaces = model.graph
-    own_delta = float(place.configuration.settings.get("delta", 0.1))
-    found = read_intervals(place.folder, counts) if delta is None else None
-    if found is None:
-        risk = own_delta if delta is None else delta
-        found = joint_intervals(counts, spaces.n_states, risk)
-    chosen, reason = _support(place, support)
+    counts = result.counts
+    is_large = too_large_estimate(counts, result.graph) is not None
+    spaces = result.graph if is_large else result.as_model(all_states=True).graph
+    own_delta = float(result.configuration.settings.get("delta", 0.1))
+    found = joint_intervals(counts, spaces.n_states, own_delta if delta is None else delta)
+    chosen, reason = _support(result.configuration, support)
     if chosen == "model":
-        known = _dynamics(place, spaces)
-        built = with_support(spaces, known, counts, found)
+        built = with_support(spaces, _dynamics(result.graph, spaces), counts, found)
     else:
         built = with_unknown(spaces, counts, found)
     if not all_states:
         built = built.restricted(reachable_states(built.graph))
     unseen = int(np.count_nonzero(counts.visits == 0))
     total = found.entry_risk * spaces.n_pairs * spaces.n_states
-    return IntervalModel(model.name, built, chosen, reason, total, unseen)
+    return IntervalModel(result.model.name, built, chosen, reason, total, unseen)
 
 
 def with_support(
@@ -218,9 +219,8 @@ def _with_two_more_states(
     )
 
 
-def _support(place: RunPlace, asked: str) -> tuple[str, str]:
+def _support(configuration: RunConfiguration, asked: str) -> tuple[str, str]:
     """Choose the successors that pairs may have, and say why."""
-    configuration = place.configuration
     if asked != "auto":
         return asked, "as asked for"
     options, settings = configuration.options, configuration.settings
@@ -233,9 +233,8 @@ def _support(place: RunPlace, asked: str) -> tuple[str, str]:
     return "model", "the run simulated this model"
 
 
-def _dynamics(place: RunPlace, spaces: TransitionGraph) -> TransitionGraph:
+def _dynamics(graph: TransitionGraph, spaces: TransitionGraph) -> TransitionGraph:
     """Return the model file's own graph, over the pairs of a run."""
-    graph = resumed_model(place.run, place.configuration).graph
     if not graph.has_dynamics:
         raise _error(
             "the model file has no dynamics that say which successors are possible",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,44 +13,48 @@ from mdpdsl.compile.stored import Provenance
 from mdpdsl.compile.transition_rewards import with_transition_rewards
 from mdpdsl.estimate.confidence_sets import ConfidenceSets
 from mdpdsl.estimate.empirical import estimated_graph, too_large_estimate
-from mdpdsl.estimate.intervals import Intervals
 from mdpdsl.files import write_arrays, write_json
 from mdpdsl.formats.npz import save_model_graph
 from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.rejections import Rejections
-from mdpdsl.runs.arrays import DAMAGE, save_counts
+from mdpdsl.runs.arrays import save_counts
 from mdpdsl.runs.directory import COUNTS, ESTIMATE, INTERVALS, RADII, REJECTED
+
+
+def graph_with_rewards(
+    counts: Counts, model: Model, prior: float
+) -> tuple[TransitionGraph, str | None]:
+    """Return the estimate of a model, and why the rewards of the model are missing, if so."""
+    estimated = estimated_graph(counts, model.graph, prior)
+    graph, faults = with_transition_rewards(model.checked, estimated)
+    return graph, f"{faults[0].message} {faults[0].witness}" if faults else None
+
+
+def what_is_left_out(counts: Counts, model: Model, prior: float) -> dict[str, Any]:
+    """Return why there is no estimated graph, or why it has no rewards, if so."""
+    too_large = too_large_estimate(counts, model.graph)
+    if too_large is not None:
+        return {"estimate_missing": too_large, "rewards_missing": None}
+    return {
+        "estimate_missing": None,
+        "rewards_missing": graph_with_rewards(counts, model, prior)[1],
+    }
 
 
 def save_estimated_graph(
     folder: Path, counts: Counts, model: Model, prior: float
 ) -> dict[str, str | None]:
     """Write the estimate of a model; return why it, or its rewards, are missing where they are."""
-    spaces = model.graph
-    too_large = too_large_estimate(counts, spaces)
+    too_large = too_large_estimate(counts, model.graph)
     if too_large is not None:
         return {"estimate_missing": too_large, "rewards_missing": None}
     unseen = int(np.count_nonzero(counts.visits == 0))
-    graph, faults = with_transition_rewards(model.checked, estimated_graph(counts, spaces, prior))
-    missing = f"{faults[0].message} {faults[0].witness}" if faults else None
+    graph, missing = graph_with_rewards(counts, model, prior)
     # Without a path: the same estimate is the same bytes, wherever it lies.
     provenance = Provenance("", unseen, graph.n_pairs, rewards_missing=missing)
     save_model_graph(model, graph, folder / ESTIMATE, provenance)
     return {"estimate_missing": None, "rewards_missing": missing}
-
-
-def read_intervals(folder: Path, counts: Counts) -> Intervals | None:
-    """Read the intervals of a run; None where it has none of these counts."""
-    try:
-        with np.load(folder / INTERVALS, allow_pickle=False) as file:
-            same = np.array_equal(file["successor"], counts.successor) and np.array_equal(
-                file["successor_start"], counts.successor_start
-            )
-            risk = float(file["entry_risk"])
-            found = Intervals(file["lower"], file["upper"], file["unseen_upper"], risk)
-    except (OSError, *DAMAGE):
-        return None
-    return found if same else None
 
 
 def save_estimate(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdpdsl.compile.system import RawSystem
-from mdpdsl.explore.metrics import Measures
+from mdpdsl.estimate.metrics import Measures
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.standing import Standing, new_board, post, standing, standings
 from mdpdsl.files import write_bytes

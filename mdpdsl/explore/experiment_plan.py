@@ -14,27 +14,38 @@ expected to add.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import Diagnostic, ModelError, RunError, SettingsError
 from mdpdsl.estimate.confidence import bernstein_upper_bound
-from mdpdsl.estimate.empirical import estimated_complexity
+from mdpdsl.estimate.empirical import estimated_complexity, too_large_estimate
+from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.explore.known_part import KnownModel, cell_distance, known_model, way_to_part
+from mdpdsl.formats.policy_files import check_policy_path, save_policy
 from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.describe import pairs_text
 from mdpdsl.graph.policy import Policy
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.graph.tables import Tabular, pair_records, pair_table
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.programs.allocation import Allocation, next_allocation
 from mdpdsl.programs.newton import Watch
 from mdpdsl.programs.occupancy import stationary_policy
 from mdpdsl.programs.program import Status
 from mdpdsl.programs.visitable import AllocationError
+from mdpdsl.progress import Progress, shown
 from mdpdsl.representation import represented
 from mdpdsl.runs.models import run_counts
 from mdpdsl.runs.places import run_place
+from mdpdsl.versions import current_versions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: A pair never visited counts as visited so often where pairs are put in order.
 LEAST_VISITS = 0.1
@@ -42,6 +53,8 @@ LEAST_VISITS = 0.1
 TOLERANCE, FINEST_TOLERANCE, COARSEST_TOLERANCE = 1e-4, 1e-11, 1e-6
 #: Multiples of the steps to come that are tried one after the other.
 FACTORS = (1.0, 1.5, 3.0, 10.0, 100.0)
+#: Pairs to try by hand that a record lists.
+LISTED_BY_HAND = 1000
 #: A plan that may be worse than the best by more than this is none.
 MOST_GAP = 0.01
 
@@ -74,7 +87,7 @@ class Prospect:
 
 
 @dataclass(frozen=True, eq=False)
-class ExperimentPlan:
+class ExperimentPlan(Tabular):
     """A policy for the next steps and what it is expected to add."""
 
     graph: TransitionGraph  # whose pairs these are
@@ -94,35 +107,103 @@ class ExperimentPlan:
     gap: float  # bounds F/F* - 1, where the status is OPTIMAL
     bounded: Prospect  # with c+
     estimated: Prospect  # with the plug-in c_hat, which is 0 for a pair visited once
+    model: Model | None = None
+    origin: str | None = None  # the folder of the run
+    path: Path | None = None  # where the policy was written
 
     @property
     def expected_visits(self) -> FloatArray:
         """T + m d, [n_pairs]."""
         return self.visits + self.added_visits
 
+    @property
+    def warnings(self) -> list[str]:
+        """What the plan cannot do, and what a person could."""
+        return _warnings(self)
+
+    def table(self) -> pa.Table:
+        """Return one row for each pair, those that matter most first."""
+        columns = {
+            "visits": self.visits[self.order],
+            "added_visits": self.added_visits[self.order],
+            "expected_visits": self.expected_visits[self.order],
+            "complexity": self.complexity[self.order],
+            "probability": self.policy.probability[self.order],
+        }
+        return pair_table(self.graph, columns, self.order)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the policy: `.csv`, `.json` or `.npz`."""
+        save_policy(self.policy, self.graph, Path(path))
+        return Path(path)
+
+    def record(self) -> dict[str, Any]:
+        """Return the plan as JSON has it."""
+        return _record(self)
+
+    def __repr__(self) -> str:
+        name = "" if self.model is None else f" for {self.model.name}"
+        return f"<ExperimentPlan{name}: {self.steps:,.0f} steps, kappa = {self.kappa:g}>"
+
     def _repr_html_(self) -> str | None:
         return represented("plan_html", self)
 
 
 def plan(
-    run: str | Path,
-    kappa: float = 1.0,
+    run: RunResult | str | Path,
+    kappa: float | None = None,
     steps: float | None = None,
     *,
     episode_length: float | None = None,
+    out: str | Path | None = None,
+    progress: bool | Progress | None = None,
 ) -> ExperimentPlan:
-    """Plan the next steps after a run of estimate or explore, by default as many as it had.
+    """Plan the next steps after an estimate or a run (or its folder), by default as many as it had.
 
-    Experiments start again as often as the log did, or after `episode_length` steps (`math.inf`:
-    never). Raise ModelError where the run cannot be read, PlanError where there is no plan.
+    `kappa` is by default that of the model's `explore` block, else 1. Experiments start again as
+    often as the log did, or after `episode_length` steps (`math.inf`: never). With `out`, the
+    policy is written to that file. Raise PlanError where there is no plan.
+
+    >>> import mdpdsl
+    >>> run = mdpdsl.explore(mdpdsl.load("riverswim"), steps=500)
+    >>> todo = mdpdsl.plan(run, kappa=10, steps=100)
+    >>> round(todo.added_visits.sum())
+    100
     """
+    if out is not None:
+        check_policy_path(Path(out))
+    model, counts, origin = _counted(run)
+    if kappa is None:
+        kappa = float(model.checked.explore.get("kappa", 1))
+    with shown(progress, "planning") as update:
+        watch = None if update is None else lambda done, gap: update(done, None, f"gap {gap:.1e}")
+        found = plan_visits(
+            counts,
+            model.graph,
+            kappa,
+            steps,
+            episode_length=episode_length,
+            name=model.name,
+            watch=watch,
+        )
+    found = replace(found, model=model, origin=origin)
+    if out is None:
+        return found
+    save_policy(found.policy, found.graph, Path(out))
+    return replace(found, path=Path(out))
+
+
+def _counted(run: RunResult | str | Path) -> tuple[Model, Counts, str | None]:
+    """Return the counts of a run, the model over whose pairs they are, and where it lies."""
+    if isinstance(run, RunResult):
+        is_large = too_large_estimate(run.counts, run.graph) is not None
+        model = run.model if is_large else run.as_model(all_states=True)
+        return model, run.counts, None if run.path is None else str(run.path)
     try:
-        model, counts = run_counts(run_place(Path(run)))
+        return *run_counts(run_place(Path(run))), str(run)
     except RunError as error:
-        raise ModelError([Diagnostic("E603", str(error))]) from None
-    return plan_visits(
-        counts, model.graph, kappa, steps, episode_length=episode_length, name=model.name
-    )
+        hint = "give the folder that `mdpdsl estimate` or `mdpdsl explore` wrote"
+        raise ModelError([Diagnostic("E603", str(error), None, hint)]) from None
 
 
 def plan_visits(
@@ -257,3 +338,68 @@ def _figures(c: FloatArray, visits: FloatArray, n: float, is_planned: BoolArray)
         error = np.where(c > 0, c / visits, 0.0)
     worst, average = float(error.max()), float(error.mean())
     return Figures(n * worst, n * average, worst, average)
+
+
+def _warnings(found: ExperimentPlan) -> list[str]:
+    graph = found.graph
+    warnings = []
+    n_out = int((~found.is_planned).sum())
+    if n_out:
+        share = f"{n_out:,} of {graph.n_pairs:,} pairs"
+        n_unknown = int((~found.is_known).sum())
+        why = []
+        if n_unknown:
+            states = "1 state" if n_unknown == 1 else f"{n_unknown:,} states"
+            why.append(f"nothing seen so far leads to {states}")
+        if n_out > int((~found.is_known[graph.pair_state]).sum()):
+            lost = "from where a run ends up, nothing seen so far leads back to others"
+            if math.isinf(found.episode_length):
+                lost += " (if experiments start again, say so with `episode_length=`)"
+            why.append(lost)
+        warnings.append(f"the plan cannot visit {share} for long: {'; '.join(why)}")
+    if len(found.by_hand):
+        nearest = pairs_text(graph, found.by_hand.tolist())
+        warnings.append(f"never seen and out of reach; try by hand, the nearest first: {nearest}")
+    return warnings
+
+
+def _record(found: ExperimentPlan) -> dict[str, Any]:
+    graph = found.graph
+    figures = {
+        "visits": found.visits.astype(np.float64),
+        "added_visits": found.added_visits,
+        "expected_visits": found.expected_visits,
+        "complexity": found.complexity,
+    }
+    order, length = found.order.tolist(), found.episode_length
+    return {
+        "model": None if found.model is None else found.model.name,
+        "hash": graph.hash,
+        "parameters": {} if found.model is None else dict(found.model.parameters),
+        "run": found.origin,
+        "kappa": found.kappa if math.isfinite(found.kappa) else "inf",
+        "steps": int(found.steps),
+        "transitions": found.transitions,
+        "episode_length": length if math.isfinite(length) else None,
+        "status": str(found.status),
+        "gap": found.gap,
+        "unseen_pairs": int((found.visits == 0).sum()),
+        "left_out": int((~found.is_planned).sum()),
+        "by_hand": pair_records(graph, found.by_hand[:LISTED_BY_HAND].tolist(), {}),
+        **_prospect_record(found.bounded),
+        "with_c_hat": _prospect_record(found.estimated),
+        "warnings": found.warnings,
+        "pairs": [
+            record | {"visits": int(found.visits[pair])}
+            for pair, record in zip(order, pair_records(graph, order, figures), strict=True)
+        ],
+        "policy": None if found.path is None else str(found.path),
+        "versions": current_versions(),
+    }
+
+
+def _prospect_record(prospect: Prospect) -> dict[str, dict[str, float | None]]:
+    return {
+        name: {k: v if math.isfinite(v) else None for k, v in asdict(figures).items()}
+        for name, figures in vars(prospect).items()
+    }

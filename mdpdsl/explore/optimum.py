@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from mdpdsl.explore.metrics import utility
+from mdpdsl.estimate.metrics import utility
 from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.transition_graph import TransitionGraph
 

@@ -14,8 +14,6 @@ TARGETS = ("complexity", "uniform")
 SIMULATIONS = ("model", "continuous")
 RADII = ("paper", "weissman")
 FORMULATIONS = ("compact", "full")
-#: The explorers that kappa means something to.
-WITH_KAPPA = ("kappa-dp", "kappa-lp", "tracking")
 
 
 @dataclass(frozen=True)

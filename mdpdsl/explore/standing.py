@@ -6,7 +6,7 @@ import math
 from collections.abc import MutableSequence
 from dataclasses import dataclass
 
-from mdpdsl.explore.metrics import Measures
+from mdpdsl.estimate.metrics import Measures
 
 #: Numbers that a standing takes on a board.
 WIDTH = 4

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from mdpdsl.compile.system import RawSystem
+from mdpdsl.estimate.metrics import Measures, checkpoints, mean_squared_error, measure
 from mdpdsl.explore.experience import SimulatedGraph, SimulatedSystem
 from mdpdsl.explore.explorer import Explorer, memory_counts
-from mdpdsl.explore.metrics import Measures, checkpoints, mean_squared_error, measure
 from mdpdsl.explore.replay.logged import LoggedExperience
 from mdpdsl.explore.replay.queues import LogQueues
 from mdpdsl.explore.settings import ExploreSettings

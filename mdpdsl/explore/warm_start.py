@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import LogProblem, RunError, Source
-from mdpdsl.files import write_arrays
+from mdpdsl.diagnostics import LogProblem, MdpdslWarning, RunError
 from mdpdsl.graph.counts import Counts, counts_from, merge, no_counts
 from mdpdsl.graph.space import IntArray, Product, Variable
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 from mdpdsl.logs.count import LogCounts, count_logs
 from mdpdsl.logs.rejections import DUPLICATE_TIME
-from mdpdsl.runs.directory import RunDirectory
+from mdpdsl.progress import Progress, shown
+from mdpdsl.runs.arrays import read_counts
+from mdpdsl.runs.directory import COUNTS, LIVE_LOG, WARM_START, RunDirectory, is_run
+from mdpdsl.runs.models import resumed_model
 from mdpdsl.runs.records import RunConfiguration, WarmStartRecord
-
-FILE = "warm_start.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +33,6 @@ class WarmStart:
     rejected: dict[str, int] = field(default_factory=dict)
     problems: tuple[LogProblem, ...] = ()
 
-    def save(self, folder: Path) -> None:
-        """Keep the counts in a run, so that it needs their sources no more."""
-        names = ("successor_start", "successor", "count")
-        write_arrays(folder / FILE, {name: getattr(self.counts, name) for name in names})
-
     def record(self) -> WarmStartRecord:
         """Return what a run says of it."""
         return WarmStartRecord(
@@ -46,6 +41,30 @@ class WarmStart:
             rejected=self.rejected,
             problems=[problem.message for problem in self.problems],
         )
+
+
+def warm_start_of(
+    model: Model,
+    given: Sequence[str | Path] | WarmStart,
+    progress: bool | Progress | None = None,
+) -> WarmStart | None:
+    """Read the counts to begin with, and warn of what of them could not be read; None if none."""
+    if isinstance(given, WarmStart):
+        return given
+    sources = [given] if isinstance(given, str | Path) else list(given)
+    if not sources:
+        return None
+    with shown(progress, "reading the warm start") as update:
+        show = None if update is None else lambda rows: update(rows, None, "rows")
+        found = warm_start(model.checked, model.graph, sources, show)
+    assert found is not None
+    for problem in found.problems:
+        hint = f" ({problem.help})" if problem.help else ""
+        warnings.warn(f"{problem.message}{hint}", MdpdslWarning, stacklevel=3)
+    for reason, number in found.rejected.items():
+        message = f"rejected in the warm start, {reason}: {number:,}"
+        warnings.warn(message, MdpdslWarning, stacklevel=3)
+    return found
 
 
 def warm_start(
@@ -60,8 +79,8 @@ def warm_start(
     """
     if not sources:
         return None
-    runs = list(dict.fromkeys(Path(s).resolve() for s in sources if _is_run(Path(s))))
-    logs = [source for source in sources if not _is_run(Path(source))]
+    runs = list(dict.fromkeys(Path(s).resolve() for s in sources if is_run(Path(s))))
+    logs = [source for source in sources if not is_run(Path(source))]
     counts = no_counts(graph.n_pairs)
     rejected: dict[str, int] = {}
     problems: tuple[LogProblem, ...] = ()
@@ -84,7 +103,7 @@ def load_warm_start(
     """Return the counts that a run began with; None where it began with nothing."""
     if configuration.warm_start is None:
         return None
-    return _load(folder / FILE, graph.n_pairs, graph.n_states)
+    return _load(folder / WARM_START, graph.n_pairs, graph.n_states)
 
 
 def _read(
@@ -105,40 +124,23 @@ def _read(
     return read
 
 
-def _is_run(path: Path) -> bool:
-    return (path / "run.json").is_file()
-
-
 def _run_counts(path: Path, graph: TransitionGraph) -> Counts:
     """Return the counts of a run, all of its trials, over the pairs of a graph."""
     run, configuration = RunDirectory.open(path)
-    if configuration.trials and configuration.system is None:
-        files = [run.trial(i) / "counts.npz" for i in range(configuration.trials)]
-    else:
-        files = [path / "counts.npz"]
+    files = [folder / COUNTS for folder in run.array_folders(configuration)]
     missing = [file for file in files if not file.exists()]
     if missing:
         hint = f"finish it with `mdpdsl explore --resume {path}`"
-        if (path / "log.csv").exists():
-            hint += f", or take its log, {path / 'log.csv'}"
+        if (path / LIVE_LOG).exists():
+            hint += f", or take its log, {path / LIVE_LOG}"
         raise RunError(f"{path} has no counts yet; {hint}")
     if configuration.hash == graph.hash:
         return _sum([_load(file, graph.n_pairs, graph.n_states) for file in files])
-    spaces = _spaces(path, configuration)
+    spaces = resumed_model(run, configuration).graph
     if spaces.hash != configuration.hash:
         raise RunError(f"{path}: its model builds to another hash than when the run was made")
     counts = _sum([_load(file, spaces.n_pairs, spaces.n_states) for file in files])
     return _translated(counts, spaces, graph, path)
-
-
-def _spaces(path: Path, configuration: RunConfiguration) -> TransitionGraph:
-    file = path / "model.mdp"
-    return Model(
-        Source(file.read_text("utf-8"), str(file)),
-        configuration.parameters,
-        keeps_all_states=configuration.options.all_states,
-        most_states=configuration.options.max_states,
-    ).graph
 
 
 def _translated(
@@ -162,7 +164,7 @@ def _translated(
     if n_lost:
         raise RunError(
             f"{path} has {n_lost:,} transitions of states or actions that the model does not have; "
-            "`--all-states` keeps the states that it cannot reach"
+            "with `all_states=`, it has those that it cannot reach, too"
         )
     return counts_from(pairs, successors, counts.count, graph.n_pairs)
 
@@ -200,13 +202,6 @@ def _sum(parts: Sequence[Counts]) -> Counts:
 
 def _load(path: Path, n_pairs: int, n_states: int) -> Counts:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
-            counts = Counts(saved["successor_start"], saved["successor"], saved["count"])
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise RunError(f"cannot read the counts in {path}: {error}") from None
-    successors = counts.successor
-    if len(counts.successor_start) != n_pairs + 1 or (
-        len(successors) and not 0 <= successors.min() <= successors.max() < n_states
-    ):
-        raise RunError(f"{path} does not hold counts of this model")
-    return counts
+        return read_counts(path, n_pairs, n_states)
+    except (OSError, ValueError) as error:
+        raise RunError(f"cannot read the counts of the warm start: {error}") from None

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mdpdsl.compile.model import Model
+from mdpdsl.diagnostics import FormatError
 from mdpdsl.graph.analysis import communicating_classes, reachable_states
 from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.space import Value
 
 #: More actions than this are counted, not listed.
 MOST_LISTED = 12
+PICTURES = (".svg", ".png", ".dot")
 
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """What `mdpdsl show` tells; None where the dynamics are unknown."""
+    """A model in numbers; None where the dynamics are unknown."""
 
     name: str
     title: str | None
@@ -38,9 +42,18 @@ class ModelSummary:
     discretization: dict[str, str | int | float] | None
     build_seconds: float
 
+    def record(self) -> dict[str, Any]:
+        """Return the numbers as JSON has them."""
+        return asdict(self)
 
-def summarize(model: Model) -> ModelSummary:
-    """Build a model and measure it."""
+
+def describe(model: Model) -> ModelSummary:
+    """Build a model and measure it: sizes, classes, complexity.
+
+    >>> import mdpdsl
+    >>> mdpdsl.describe(mdpdsl.load("riverswim")).pairs
+    12
+    """
     graph = model.graph
     classes = unreachable = complexity = None
     if graph.has_dynamics:
@@ -70,3 +83,23 @@ def summarize(model: Model) -> ModelSummary:
         discretization=None if integration is None else asdict(integration),
         build_seconds=model.build_seconds,
     )
+
+
+def draw(model: Model, path: str | Path) -> Path:
+    """Draw a model: its states and branches, or the classes of a large one; .svg, .png or .dot.
+
+    >>> import mdpdsl, tempfile
+    >>> picture = mdpdsl.draw(mdpdsl.load("riverswim"), tempfile.mkdtemp() + "/river.svg")
+    """
+    target = Path(path)
+    if target.suffix not in PICTURES:
+        raise FormatError(f"a picture is a file ending in {', '.join(PICTURES)}")
+    if target.suffix == ".dot":
+        from mdpdsl.formats.dot import Dot
+
+        Dot().write(model, target)
+    else:
+        from mdpdsl.report.graph.picture import draw_graph
+
+        draw_graph(model.graph, target, model.title or model.name)
+    return target

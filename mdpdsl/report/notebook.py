@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdpdsl.compile.model import Model
+from mdpdsl.estimate.run_result import RunResult
+from mdpdsl.explore.comparison import Comparison
 from mdpdsl.explore.experiment_plan import ExperimentPlan
 from mdpdsl.explore.live.session import LiveResult
 from mdpdsl.explore.summary import Summary
 from mdpdsl.graph.appearance import MOST_STATES
+from mdpdsl.graph.describe import pair_text
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.report.figures.pair_figures import pair_figures, worst_pairs
 from mdpdsl.report.figures.plane_map import value_text
@@ -20,9 +23,12 @@ from mdpdsl.report.figures.series import unique_labels
 from mdpdsl.report.graph.svg import inline_svg
 from mdpdsl.report.page.comparison import comparison_table
 from mdpdsl.report.page.markup import number, percent, table, text
-from mdpdsl.report.run import Run
+from mdpdsl.simulate.simulate_model import Log
+from mdpdsl.solve.allocate_visits import Allocation
+from mdpdsl.solve.solve_model import Solution
 
 LISTED_PAIRS = 5
+LISTED_STATES = 10
 
 
 def model_html(model: Model) -> str:
@@ -59,7 +65,7 @@ def graph_html(graph: TransitionGraph) -> str | None:
     return _shown("Transition graph", rows)
 
 
-def run_html(run: Run) -> str:
+def run_html(run: RunResult) -> str:
     """Say how a run went, and name the pairs that it knows least."""
     figures = run.figures
     rows = [
@@ -87,10 +93,11 @@ def run_html(run: Run) -> str:
         told = "never visited" if loss == float("inf") else number(loss)
         worst.append(f"{action} in {state}: {told}")
     rows.append(("worst pairs", "; ".join(worst)))
-    return _shown(f"{run.label} in {run.path}", rows)
+    place = "" if run.path is None else f" in {run.path}"
+    return _shown(f"{run.label}{place}", rows)
 
 
-def runs_html(runs: Sequence[Run]) -> str:
+def runs_html(runs: Sequence[RunResult]) -> str:
     """Compare runs, a row each."""
     return comparison_table(runs, unique_labels(list(runs)))
 
@@ -119,7 +126,58 @@ def live_html(result: LiveResult) -> str:
         ("L_Worst", f"{number(measures.worst)} with ĉ"),
         ("L_Avg", f"{number(measures.average)} with ĉ"),
     ]
-    return _shown(f"Live run in {result.run}", rows)
+    place = "" if result.run is None else f" in {result.run}"
+    return _shown(f"Live run{place}", rows)
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """Compare explorers, a row each."""
+    if not comparison.runs:
+        return _shown(comparison.title, [])
+    runs = list(comparison.runs)
+    return f"<p><b>{text(comparison.title)}</b></p>{comparison_table(runs, unique_labels(runs))}"
+
+
+def solution_html(solution: Solution) -> str:
+    """Give the value of a policy, and what it does in the first states."""
+    question = (
+        f"probability of reaching {solution.reach}"
+        if solution.reach is not None
+        else f"reward, discount {solution.discount:g}"
+    )
+    rows = [
+        (f"{'least' if solution.minimise else 'largest'} {question}", number(solution.value, 6)),
+        ("bound", f"{solution.bound:.2g}"),
+        ("status", solution.status),
+    ]
+    graph = solution.model.graph
+    shown = min(LISTED_STATES, graph.n_states)
+    listed = [f"{graph.states.label(s)}: {solution.actions[s]}" for s in range(shown)]
+    rows.append(("policy", "; ".join(listed) + ("; …" if shown < graph.n_states else "")))
+    return _shown(f"Solution of {solution.model.name}", rows)
+
+
+def allocation_html(allocation: Allocation) -> str:
+    """Give the figures of an allocation, and where it visits most."""
+    graph, d = allocation.model.graph, allocation.occupancy
+    most, _ = allocation.extremes
+    rows = [
+        ("L_Worst", number(allocation.worst, 6)),
+        ("L_Avg", number(allocation.average, 6)),
+        ("gap", f"{allocation.gap:.1e} at most, relative"),
+        ("most visits", "; ".join(f"{pair_text(graph, pair)}: {d[pair]:.3g}" for pair in most)),
+    ]
+    return _shown(f"Allocation of {allocation.model.name}, kappa = {allocation.kappa:g}", rows)
+
+
+def log_html(log: Log) -> str:
+    """Give the size of a log, and its columns."""
+    rows = [
+        ("steps", f"{log.steps:,} in {log.schedule.n_episodes:,} episodes"),
+        ("policy", log.policy),
+        ("columns", ", ".join(log.names.all)),
+    ]
+    return _shown(f"Log of {log.model.name}", rows)
 
 
 def plan_html(plan: ExperimentPlan) -> str:

@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from mdpdsl.compile.model import Model, read_source, shipped_models
+from mdpdsl.compile.stored import StoredModel
+from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.explore.settings import settings_from
-from mdpdsl.report.run import Run
-from mdpdsl.runs.directory import EXPLORED
+from mdpdsl.runs.directory import EXPLORED, MODEL
 from mdpdsl.runs.records import LogRecord
 
 #: Settings whose option has another name, or another form.
@@ -23,7 +24,7 @@ _SWITCHES = {
 _WITHOUT_OPTION = ("steps", "tolerance")
 
 
-def repeating_command(run: Run) -> str | None:
+def repeating_command(run: RunResult) -> str | None:
     """Return the command that does a run again; None where a program called the live system."""
     kind, configuration = run.kind, run.configuration
     if kind == "estimate":
@@ -51,19 +52,19 @@ def repeating_command(run: Run) -> str | None:
     return shlex.join(words)
 
 
-def _model(run: Run) -> str:
+def _model(run: RunResult) -> str:
     """Return a name or path that stands for the model: shipped, or as the run keeps it."""
-    if (run.path / EXPLORED).exists():
-        return str(run.path / EXPLORED)
+    if isinstance(run.model, StoredModel):
+        return run.model.provenance.path if run.path is None else str(run.path / EXPLORED)
     name = run.configuration.model
     if name in shipped_models() and read_source(name).text == run.model.source.text:
         return name
-    return str(run.path / "model.mdp")
+    return f"{name}.mdp" if run.path is None else str(run.path / MODEL)
 
 
-def _model_options(run: Run) -> list[str]:
+def _model_options(run: RunResult) -> list[str]:
     words = []
-    if not (run.path / EXPLORED).exists():
+    if not isinstance(run.model, StoredModel):
         usual = Model(run.model.source).parameters
         for name, value in run.configuration.parameters.items():
             if usual.get(name) != value:
@@ -82,7 +83,7 @@ def _setting(value: object) -> str:
     return str(value)
 
 
-def _changed_settings(run: Run) -> list[str]:
+def _changed_settings(run: RunResult) -> list[str]:
     """Return the options of settings that the model's `explore` block does not give already."""
     usual = asdict(settings_from(run.model.checked.explore))
     words = ["--algorithm", str(run.configuration.settings["algorithm"])]

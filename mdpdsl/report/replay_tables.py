@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import asdict
 
+from mdpdsl.explore.comparison import replay_row_record
 from mdpdsl.explore.replay.replay_summary import ReplayRow
 from mdpdsl.report.comparison_tables import aligned, figure, latex_figure, latex_label
 
@@ -81,31 +81,6 @@ def replay_latex_table(title: str, rows: Sequence[ReplayRow], common_steps: int)
         )
         lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
-
-
-def replay_row_record(row: ReplayRow, common_steps: int) -> dict[str, float | int | str | None]:
-    """Return all figures of an explorer by name; those after equal steps begin with `common_`."""
-    own, same = row.own, row.common
-    return {
-        **asdict(own.summary),
-        "ratio_worst": None,
-        "ratio_average": None,
-        "steps_done": own.steps_done,
-        "least_steps": own.least_steps,
-        "share_of_log": own.share_of_log,
-        "coverage": own.coverage,
-        "restarts": own.restarts,
-        "distance_to_log": own.distance_to_log,
-        "ended": own.ended,
-        "common_steps": common_steps,
-        "common_failure_rate": same.summary.failure_rate,
-        "common_worst": same.summary.worst,
-        "common_average": same.summary.average,
-        "common_worst_se": same.summary.worst_se,
-        "common_average_se": same.summary.average_se,
-        "common_coverage": same.coverage,
-        "common_distance_to_log": same.distance_to_log,
-    }
 
 
 def _own_cells(row: ReplayRow) -> tuple[str, ...]:

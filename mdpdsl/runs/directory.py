@@ -122,7 +122,7 @@ class RunDirectory:
 def require_new(path: Path) -> None:
     """Raise RunError where a folder that is to be made has something in it already."""
     if path.exists() and (not path.is_dir() or any(p.name != LOCK for p in path.iterdir())):
-        raise RunError(f"{path} exists already; choose another `out=`, or resume it")
+        raise RunError(f"{path} exists already; choose another folder, or resume it")
 
 
 def lock_new_folder(path: Path) -> FolderLock:

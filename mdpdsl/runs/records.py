@@ -123,6 +123,126 @@ class RunConfiguration:
         return self.kind in ("explore", "replay")
 
 
+@dataclass(frozen=True)
+class TrialRecord:
+    """What came of one trial; the last fields are those of a replay."""
+
+    trial: int
+    failed: bool
+    unvisited: int | None
+    worst: float | None
+    average: float | None
+    seconds: float
+    seed: int | None = None
+    squared_error: float | None = None
+    transitions: int | None = None
+    steps: int | None = None
+    share_of_log: float | None = None
+    ended: str | None = None
+    ended_pair: Mapping[str, Any] | None = None  # state, action, in_log
+    restarts: int | None = None
+    distance_to_log: float | None = None
+
+
+@dataclass(frozen=True)
+class ExploreRecord:
+    """What came of a run of an explorer: `summary.json` without the settings.
+
+    Fields that are None by default belong to one kind of run: a simulated one on a stored model, a
+    replay of a log, or a live one.
+    """
+
+    seed: int
+    trials: Sequence[TrialRecord]
+    truth: bool
+    warm_start: WarmStartRecord | None
+    failure_rate: float
+    worst: float | None
+    average: float | None
+    worst_se: float | None
+    average_se: float | None
+    optimum: Mapping[str, float] | None
+    optimum_reason: str | None
+    ratio: Mapping[str, float | None] | None
+    utility_optimum: float | None
+    steps_per_second: float | None
+    residual: float
+    versions: Mapping[str, str]
+    estimate_missing: str | None
+    rewards_missing: str | None
+    finished: bool = True
+    squared_error: float | None = None
+    # on a stored model
+    stored: str | None = None
+    unseen_pairs: int | None = None
+    # in a log
+    transitions: int | None = None
+    pairs_in_log: int | None = None
+    pairs_unseen: int | None = None
+    steps_done: float | None = None
+    share_of_log: float | None = None
+    coverage: float | None = None
+    restarts: float | None = None
+    distance_to_log: float | None = None
+    ended: str | None = None
+    log: LogRecord | str | None = None  # of a live run, the path of what it wrote
+    # live
+    env: str | None = None
+    env_arguments: Mapping[str, Any] | None = None
+    total_transitions: int | None = None
+    episodes: int | None = None
+    rejected: Mapping[str, int] | None = None
+    examples: Mapping[str, Sequence[ExampleRecord]] | None = None
+    clipped: Mapping[str, int] | None = None
+    unvisited: Sequence[PairRecord] | None = None  # the first of them
+    system_share: float | None = None  # of the time
+
+
+@dataclass(frozen=True)
+class ExampleRecord:
+    """A row that was rejected."""
+
+    file: str
+    row: int
+    found: str
+
+
+@dataclass(frozen=True)
+class EstimateRecord:
+    """What came of an estimate: `summary.json`."""
+
+    model: str
+    hash: str
+    parameters: Mapping[str, Value]
+    states: int
+    pairs: int
+    transitions: int
+    rows: int
+    files: Sequence[FileRecord]
+    problems: Sequence[LogProblem]
+    rejected: Mapping[str, int]
+    examples: Mapping[str, Sequence[ExampleRecord]]
+    clipped: Mapping[str, int]
+    in_order: bool
+    pairs_seen: int
+    pairs_unseen: int
+    unseen: Sequence[PairRecord]  # the first of them
+    worst_radius: float
+    truth: bool
+    worst: float | None
+    average: float | None
+    delta: float
+    radius: str
+    prior: float
+    time_step: float | None
+    separate_files: bool
+    seconds: float
+    rows_per_second: float
+    versions: Mapping[str, str]
+    estimate_missing: str | None
+    rewards_missing: str | None
+
+
 def encoded(record: Any) -> dict[str, Any]:
     """Return a record as JSON has it, without fields that are None by default."""
     found: dict[str, Any] = {}
@@ -176,9 +296,9 @@ def _decoded_value(hint: Any, found: Any, where: str) -> Any:
         return [_decoded_value(arguments[0], v, f"{where}[{i}]") for i, v in enumerate(found)]
     if hint is float and isinstance(found, int) and not isinstance(found, bool):
         return float(found)
-    if isinstance(hint, type) and isinstance(found, hint):
-        if not (hint is int and isinstance(found, bool)):
-            return found
+    is_truth_for_number = hint is int and isinstance(found, bool)
+    if isinstance(hint, type) and isinstance(found, hint) and not is_truth_for_number:
+        return found
     raise ValueError(f"`{where}` is {_shown(found)}, which it cannot be")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_a_large_model_is_kept_as_arrays_and_said_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mdpdsl.formats.mdp.MANY_PAIRS", 10)
+    monkeypatch.setattr(import_module("mdpdsl.formats.mdp"), "MANY_PAIRS", 10)
     quick("export", "riverswim", "--to", "explicit")
     outcome = quick("import", "riverswim.tra")
     assert outcome.status == 0

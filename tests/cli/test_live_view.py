@@ -8,12 +8,13 @@ import pty
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from mdpdsl.cli.live_view import standing_text
 
 from mdpdsl.cli import live_view
-from mdpdsl.cli.live_view import standing_text
 from mdpdsl.explore import executor
 from mdpdsl.explore.optimum import Limits
 from mdpdsl.explore.standing import Standing
@@ -46,7 +47,7 @@ def test_lines_come_at_growing_intervals(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 0.0
-    monkeypatch.setattr("mdpdsl.cli.live_view.time.perf_counter", lambda: now)
+    monkeypatch.setattr(import_module("mdpdsl.cli.console").time, "perf_counter", lambda: now)
     lines = live_view._Lines("random", 1_000, 10, None)
     said = []
     for tenth in range(3_000):

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import mdpdsl
+from mdpdsl.estimate.metrics import Measures, measure
 from mdpdsl.explore import trial as trials
-from mdpdsl.explore.metrics import Measures, measure
 from mdpdsl.formats.npz import from_npz
 from tests.cli.run import Outcome, quick, written
 

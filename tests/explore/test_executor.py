@@ -9,9 +9,9 @@ import pytest
 
 import mdpdsl
 from mdpdsl.diagnostics import SettingsError
+from mdpdsl.estimate.metrics import checkpoints, mean_squared_error, measure, utility
 from mdpdsl.explore.executor import run_trials, trial_seeds
 from mdpdsl.explore.feasible import require_explorable
-from mdpdsl.explore.metrics import checkpoints, mean_squared_error, measure, utility
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.summary import summarize
 from mdpdsl.explore.trial import continue_trial, load_trial, new_trial

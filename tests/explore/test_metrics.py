@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mdpdsl.explore.metrics import measure
+from mdpdsl.estimate.metrics import measure
 
 
 def test_over_visited_pairs_a_pair_never_visited_is_counted_and_left_out() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -185,7 +186,7 @@ def test_a_model_without_dynamics_is_refused(write: object) -> None:
 def test_a_large_model_falls_back_to_boxes_without_looking_at_all_states(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("mdpdsl.formats.rules.MOST_LOOKED_AT", 0)
+    monkeypatch.setattr(import_module("mdpdsl.formats.rules"), "MOST_LOOKED_AT", 0)
     graph = mdpdsl.load("four_rooms").graph
     assert sizes(read_prism(tmp_path, to_prism(graph))) == our_sizes(graph)
 

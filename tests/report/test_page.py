@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mdpdsl.report.run import Run, RunTrial
 
 import mdpdsl
-from mdpdsl.explore.metrics import measure
+from mdpdsl.estimate.metrics import measure
+from mdpdsl.estimate.reference import Reference
 from mdpdsl.graph.counts import counts_from
 from mdpdsl.report.figures.plane_map import AxesError
 from mdpdsl.report.page.markup import number
 from mdpdsl.report.page.page import MOST_BYTES, report_page
-from mdpdsl.report.reference import Reference
-from mdpdsl.report.run import Run, RunTrial
 from mdpdsl.runs.directory import RunDirectory
 from mdpdsl.runs.records import RunConfiguration, RunOptions
 from tests.report.pages import addresses, parsed

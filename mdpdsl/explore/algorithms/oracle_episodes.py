@@ -19,8 +19,8 @@ from mdpdsl.diagnostics import SettingsError
 from mdpdsl.estimate.balls import confidence_balls
 from mdpdsl.estimate.confidence import complexity_upper_bound, l1_radius
 from mdpdsl.estimate.empirical import estimated_complexity
+from mdpdsl.estimate.metrics import utility
 from mdpdsl.explore.algorithms import ALGORITHMS
-from mdpdsl.explore.metrics import utility
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray

@@ -20,11 +20,11 @@ from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import RunError
 from mdpdsl.estimate.empirical import estimated_complexity
+from mdpdsl.estimate.metrics import Measures, checkpoints, measure
 from mdpdsl.explore.explorer import Explorer
-from mdpdsl.explore.live.journal import LiveLog
+from mdpdsl.explore.live.journal import LiveLog, Unwritten
 from mdpdsl.explore.live.observed import LiveColumns
-from mdpdsl.explore.live.observer import Observer, Replay, plain, texts_of
-from mdpdsl.explore.metrics import Measures, checkpoints, measure
+from mdpdsl.explore.live.observer import Observer, Replay, no_replay, plain, texts_of
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.counts import Counts, merge, no_counts
 from mdpdsl.graph.space import Value
@@ -106,13 +106,20 @@ class LiveLoop:
         return self._first
 
     def open(
-        self, model: CheckedModel, columns: LiveColumns, path: Path, warm_start: Counts | None
+        self,
+        model: CheckedModel,
+        columns: LiveColumns,
+        path: Path | None,
+        warm_start: Counts | None,
     ) -> None:
-        """Open the log, and learn what it has and what the run began with."""
-        self.log = LiveLog(path, columns)
-        self.observer = Observer(model, self.graph, columns, path)
+        """Open the log, and learn what it has and what the run began with.
+
+        Without a path nothing is written: only the counts are kept.
+        """
+        self.log: LiveLog | Unwritten = Unwritten() if path is None else LiveLog(path, columns)
+        self.observer = Observer(model, self.graph, columns, self.log.path)
         self._columns = columns
-        replay = self.observer.replay()
+        replay = no_replay() if path is None else self.observer.replay()
         counted = replay.next_state >= 0
         self.done, self.episodes = len(replay.pair), replay.episodes
         self.transitions = int(np.count_nonzero(counted))

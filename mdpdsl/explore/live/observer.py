@@ -41,6 +41,12 @@ class Replay:
     rows: int
 
 
+def no_replay() -> Replay:
+    """Return the steps of a log that has none yet."""
+    nothing = np.empty(0, np.int64)
+    return Replay(nothing, nothing, 0, 0)
+
+
 class Observer:
     """Reads states of a model out of observations, and keeps account of what is none."""
 

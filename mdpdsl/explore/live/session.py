@@ -3,57 +3,73 @@
 A system is any object with `reset()`, which begins an episode and returns what is observed, and
 `step(action)`, which does an action and returns what is observed then and whether the episode is
 over. Observations are mappings from columns to values, which the model reads as those of a log;
-actions are mappings from the model's action variables to values.
+actions are mappings from the model's action variables to values. A Gymnasium environment is a
+system, too.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import RunError, SettingsError, did_you_mean
-from mdpdsl.estimate.confidence_sets import confidence_sets
+from mdpdsl.estimate.confidence_sets import ConfidenceSets, confidence_sets
 from mdpdsl.estimate.empirical import estimated_graph
-from mdpdsl.estimate.saved import save_estimate
-from mdpdsl.explore.live.live_loop import Checkpoint, LiveLoop, LiveSystem, Watch
+from mdpdsl.estimate.estimate_logs import example_records, unseen_records, whole_space
+from mdpdsl.estimate.metrics import Measures, history_arrays
+from mdpdsl.estimate.reference import estimate_reference
+from mdpdsl.estimate.run_result import RunTrial
+from mdpdsl.estimate.saved import save_estimate, what_is_left_out
+from mdpdsl.explore.live.live_loop import Checkpoint, LiveError, LiveLoop, LiveSystem, Watch
 from mdpdsl.explore.live.observed import live_columns
-from mdpdsl.explore.metrics import Measures, history_arrays
+from mdpdsl.explore.progress import standing_text
+from mdpdsl.explore.result import ExploreRun
 from mdpdsl.explore.settings import ExploreSettings, settings_from
-from mdpdsl.explore.warm_start import WarmStart, load_warm_start
-from mdpdsl.explore.warm_start import warm_start as counts_of
+from mdpdsl.explore.standing import standing
+from mdpdsl.explore.warm_start import WarmStart, load_warm_start, warm_start_of
 from mdpdsl.files import write_arrays, write_json
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.rejections import Rejections
+from mdpdsl.progress import Progress, shown
 from mdpdsl.representation import represented
-from mdpdsl.runs.directory import RunDirectory
-from mdpdsl.runs.records import RunConfiguration, RunOptions, SystemRecord
+from mdpdsl.runs.arrays import save_counts
+from mdpdsl.runs.directory import (
+    EPISODES,
+    LIVE_LOG,
+    METRICS,
+    PROGRESS,
+    RESULTS,
+    WARM_START,
+    RunDirectory,
+    new_folder,
+    require_new,
+)
+from mdpdsl.runs.models import resumed_model
+from mdpdsl.runs.records import (
+    ExploreRecord,
+    RunConfiguration,
+    RunOptions,
+    SystemRecord,
+    TrialRecord,
+)
 from mdpdsl.versions import current_versions
 
-LOG = "log.csv"
-PROGRESS = "progress.json"
-EPISODES = "episodes.json"
-#: What of a run that goes on would be out of date.
-_RESULTS = (
-    "counts.npz",
-    "estimate.npz",
-    "radii.npz",
-    "intervals.npz",
-    "metrics.npz",
-    "rejected.json",
-    "summary.json",
-)
+#: Seconds between two looks at a run.
+LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class LiveResult:
-    """What came of a live run so far."""
+    """What a live run has found so far."""
 
-    run: Path
+    run: Path | None  # the folder; None if nothing was saved
     is_finished: bool  # else it was stopped
     steps: int  # of the system, rejected ones included
     transitions: int  # observed in these steps
@@ -119,21 +135,159 @@ def explore_live(
     Raise LiveError where the system fails, with everything kept; SettingsError, RunError or
     LogError where nothing was done.
     """
-    folder = Path(run)
-    name = str(getattr(system, "name", type(system).__name__))
-    if resume and folder.is_dir() and any(folder.iterdir()):
-        loop = _resumed(model, system, name, folder, seed, settings)
-    else:
-        loop = _started(model, system, name, folder, seed, settings, warm_start)
+    with _Session.begun(
+        model, system, Path(run), seed=seed, resume=resume, warm_start=warm_start, settings=settings
+    ) as session:
+        return session.run(progress, checkpoint)
+
+
+def explore_system(
+    model: Model,
+    system: Any,
+    env: str | None,
+    env_arguments: Mapping[str, Any],
+    warm_start: Sequence[str | Path] | WarmStart,
+    out: str | Path | bool | None,
+    seed: int,
+    progress: bool | Progress | None,
+    settings: Mapping[str, object],
+) -> ExploreRun:
+    """Explore a system, or an environment by its id; with `out` every observation is kept."""
+    spaces = whole_space(model)
+    chosen_settings(spaces, settings)
+    connected = _connected(spaces, system, env, env_arguments, seed)
+    folder = None
+    if out:
+        algorithm = settings.get("algorithm", "live")
+        folder = new_folder(f"{spaces.name}-{algorithm}") if out is True else Path(out)
+        require_new(folder)
+    start = warm_start_of(spaces, warm_start, progress)
+    return _explored(
+        spaces,
+        connected,
+        folder,
+        False,
+        start or (),
+        progress,
+        settings,
+        seed,
+        closes=env is not None,
+    )
+
+
+def resume_system(
+    path: Path,
+    configuration: RunConfiguration,
+    model: Model | None,
+    system: Any,
+    progress: bool | Progress | None,
+) -> ExploreRun:
+    """Continue a live run; one of an environment can be made again from its record."""
+    record = configuration.system
+    assert record is not None
+    if system is None and record.kind != "gymnasium":
+        raise RunError(
+            f"{path} explores a system that a program calls; resume it there, with "
+            f'mdpdsl.explore(model, system=system, resume="{path}")'
+        )
+    loaded = resumed_model(RunDirectory.open(path)[0], configuration)
+    if model is not None and whole_space(model).graph.hash != configuration.hash:
+        raise RunError(
+            f"{path} is a run of another model than {model.name} is now; start a new one"
+        )
+    env = None if system is not None else str(record.env)
+    connected = _connected(loaded, system, env, record.arguments or {}, configuration.seed)
+    return _explored(
+        loaded, connected, path, True, (), progress, {}, configuration.seed, closes=env is not None
+    )
+
+
+def _connected(
+    model: Model, system: Any, env: str | None, arguments: Mapping[str, Any], seed: int
+) -> LiveSystem:
+    """Return the system; a Gymnasium environment is wrapped."""
+    if env is None and not hasattr(system, "observation_space"):
+        for name in ("reset", "step"):
+            if not callable(getattr(system, name, None)):
+                raise SettingsError(
+                    f"a live system needs the method `{name}`, which {type(system).__name__} does "
+                    "not have; see mdpdsl.explore_live"
+                )
+        found: LiveSystem = system
+        return found
+    from mdpdsl.explore.live.gym_system import GymSystem, make_environment
+
+    made = make_environment(env, arguments) if env is not None else system
+    identifier = env or _environment_name(system)
+    product = model.graph.actions.product
+    wrapped = GymSystem(made, product, seed=seed, name=identifier, arguments=arguments)
+    if env is None:  # not to be made again from its name
+        wrapped.record = SystemRecord("callback", identifier)
+    live_columns(model.checked, wrapped.columns, identifier)
+    return wrapped
+
+
+def _environment_name(env: Any) -> str:
+    spec = getattr(env, "spec", None)
+    return str(getattr(spec, "id", None) or type(env).__name__)
+
+
+def _explored(
+    model: Model,
+    system: LiveSystem,
+    folder: Path | None,
+    is_resumed: bool,
+    start: Sequence[str | Path] | WarmStart,
+    progress: bool | Progress | None,
+    settings: Mapping[str, object],
+    seed: int,
+    *,
+    closes: bool,
+) -> ExploreRun:
     try:
-        loop.run(progress, checkpoint)
-        loop.close()
-    except BaseException:
-        with suppress(Exception):  # what went wrong first is what matters
-            loop.close()
-            _saved(loop, folder)
-        raise
-    return _saved(loop, folder)
+        with (
+            _Session.begun(
+                model,
+                system,
+                folder,
+                seed=seed,
+                resume=is_resumed,
+                warm_start=start,
+                settings=settings,
+            ) as session,
+            shown(progress, session.name) as update,
+        ):
+            watch, checkpoint = _looks(update, session.settings.steps, model.graph.n_pairs)
+            try:
+                result = session.run(watch, checkpoint)
+            except (LiveError, KeyboardInterrupt) as error:
+                raise session.stopped(error) from None
+            return session.explore_run(result)
+    finally:
+        if closes:
+            system.close()  # type: ignore[attr-defined]
+
+
+def _looks(
+    update: Progress | None, total: int, n_pairs: int
+) -> tuple[Watch | None, Checkpoint | None]:
+    """Return what shows the steps done five times a second, with the last measures."""
+    if update is None:
+        return None, None
+    looked, last = 0.0, None
+
+    def watch(done: int) -> None:
+        nonlocal looked
+        now = time.perf_counter()
+        if now - looked > LOOK_SECONDS:
+            looked = now
+            update(done, total, standing_text([standing(done, last)], n_pairs, None))
+
+    def checkpoint(measures: Measures) -> None:
+        nonlocal last
+        last = measures
+
+    return watch, checkpoint
 
 
 def chosen_settings(model: Model, given: Mapping[str, object]) -> ExploreSettings:
@@ -149,73 +303,6 @@ def chosen_settings(model: Model, given: Mapping[str, object]) -> ExploreSetting
     return replace(chosen, simulate="model")
 
 
-def _started(
-    model: Model,
-    system: LiveSystem,
-    name: str,
-    folder: Path,
-    seed: int,
-    settings: Mapping[str, object],
-    warm: Sequence[str | Path] | WarmStart,
-) -> LiveLoop:
-    """Begin a run: look at the system first, then make the folder."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"{folder} exists already; choose another, or resume it")
-    chosen = chosen_settings(model, settings)
-    start = warm if isinstance(warm, WarmStart) else counts_of(model.checked, model.graph, warm)
-    loop = LiveLoop(model, chosen, system, name, seed)
-    columns = live_columns(model.checked, loop.reset(), name)
-    record: SystemRecord = getattr(system, "record", SystemRecord("callback", name))
-    configuration = RunConfiguration(
-        model=model.name,
-        hash=model.graph.hash,
-        parameters=dict(model.parameters),
-        options=RunOptions(**model.options),
-        settings=asdict(chosen),
-        seed=seed,
-        trials=1,
-        versions=current_versions("gymnasium", "pyarrow"),
-        system=replace(record, observed=list(columns.observed)),
-        warm_start=None if start is None else start.record(),
-    )
-    RunDirectory.create(folder, configuration, model.source.text)
-    if start is not None:
-        start.save(folder)
-    counts = None if start is None else start.counts
-    loop.open(model.checked, columns, folder / LOG, counts)
-    return loop
-
-
-def _resumed(
-    model: Model,
-    system: LiveSystem,
-    name: str,
-    folder: Path,
-    seed: int,
-    settings: Mapping[str, object],
-) -> LiveLoop:
-    """Go on with a run: the explorer learns its log."""
-    run, configuration = RunDirectory.open(folder)
-    if configuration.system is None:
-        raise RunError(f"{folder} is not a live run")
-    if configuration.hash != model.graph.hash:
-        raise RunError(f"{folder} is a run of another model than {model.name} is now; start anew")
-    chosen = ExploreSettings(**configuration.settings)
-    if settings:
-        _require_same(chosen, chosen_settings(model, settings), settings)
-    loop = LiveLoop(model, chosen, system, name, configuration.seed)
-    columns = live_columns(model.checked, configuration.system.observed, name)
-    warm = load_warm_start(configuration, run.path, model.graph)
-    for result in _RESULTS:
-        (folder / result).unlink(missing_ok=True)
-    loop.open(model.checked, columns, folder / LOG, warm)
-    with suppress(OSError, ValueError, KeyError):  # how long it took so far is no more than that
-        took = json.loads((folder / PROGRESS).read_text("utf-8"))
-        loop.seconds, loop.system_seconds = took["seconds"], took["system_seconds"]
-        loop.timed_steps = took["timed_steps"]
-    return loop
-
-
 def _require_same(
     kept: ExploreSettings, asked: ExploreSettings, given: Mapping[str, object]
 ) -> None:
@@ -228,37 +315,270 @@ def _require_same(
             )
 
 
-def _saved(loop: LiveLoop, folder: Path) -> LiveResult:
-    """Write what is known by now, and return it."""
-    explorer, chosen, graph = loop.explorer, loop.settings, loop.graph
-    counts = explorer.counts
-    sets = confidence_sets(counts, graph.n_states, chosen.delta, chosen.radius)
-    missing = save_estimate(folder, counts, sets, loop.model, chosen.prior, loop.observer.rejected)
-    write_arrays(folder / "metrics.npz", history_arrays(loop.history))
-    took = {name: getattr(loop, name) for name in ("seconds", "system_seconds", "timed_steps")}
-    write_json(folder / PROGRESS, took)
-    if explorer.episodes is not None:
-        earlier = []
-        with suppress(OSError, ValueError, KeyError):
-            earlier = json.loads((folder / EPISODES).read_text("utf-8"))["episodes"]
-        write_json(folder / EPISODES, {"episodes": earlier + explorer.episodes.saved()})
-    return LiveResult(
-        run=folder,
-        is_finished=loop.is_finished,
-        steps=loop.done,
-        transitions=loop.transitions,
-        warm_transitions=counts.n_transitions - loop.transitions,
-        episodes=loop.episodes,
-        counts=counts,
-        measures=loop.measured(counts),
-        history=tuple(loop.history),
-        rejected=loop.observer.rejected,
-        clipped=dict(loop.observer.clipped),
-        residual=explorer.residual(),
-        **missing,
-        spaces=graph,
-        settings=chosen,
-        seconds=loop.seconds,
-        system_seconds=loop.system_seconds,
-        timed_steps=loop.timed_steps,
+class _Session:
+    """A live run from its beginning, or where it was stopped, to its results."""
+
+    def __init__(
+        self,
+        loop: LiveLoop,
+        configuration: RunConfiguration,
+        name: str,
+        run: RunDirectory | None,
+    ) -> None:
+        self.loop = loop
+        self.configuration = configuration
+        self.name = name
+        self._run = run
+
+    @classmethod
+    def begun(
+        cls,
+        model: Model,
+        system: LiveSystem,
+        folder: Path | None,
+        *,
+        seed: int,
+        resume: bool,
+        warm_start: Sequence[str | Path] | WarmStart,
+        settings: Mapping[str, object],
+    ) -> _Session:
+        """Begin a run, or continue the one in the folder if there is one."""
+        name = str(getattr(system, "name", type(system).__name__))
+        if resume and folder is not None and folder.is_dir() and any(folder.iterdir()):
+            return cls._resumed(model, system, name, folder, settings)
+        return cls._started(model, system, name, folder, seed, settings, warm_start)
+
+    @classmethod
+    def _started(
+        cls,
+        model: Model,
+        system: LiveSystem,
+        name: str,
+        folder: Path | None,
+        seed: int,
+        settings: Mapping[str, object],
+        warm: Sequence[str | Path] | WarmStart,
+    ) -> _Session:
+        """Look at the system first, then make the folder."""
+        if folder is not None:
+            require_new(folder)
+        chosen = chosen_settings(model, settings)
+        start = warm_start_of(model, warm)
+        loop = LiveLoop(model, chosen, system, name, seed)
+        columns = live_columns(model.checked, loop.reset(), name)
+        record: SystemRecord = getattr(system, "record", SystemRecord("callback", name))
+        configuration = RunConfiguration(
+            model=model.name,
+            hash=model.graph.hash,
+            parameters=dict(model.parameters),
+            options=RunOptions(**model.options),
+            settings=asdict(chosen),
+            seed=seed,
+            trials=1,
+            versions=current_versions("gymnasium", "pyarrow"),
+            system=replace(record, observed=list(columns.observed)),
+            warm_start=None if start is None else start.record(),
+        )
+        counts = None if start is None else start.counts
+        run = None
+        if folder is not None:
+            run = RunDirectory.create(folder, configuration, model.source.text)
+        session = cls(loop, configuration, name, run)
+        try:
+            if run is not None and counts is not None:
+                save_counts(counts, run.path / WARM_START)
+            loop.open(model.checked, columns, None if run is None else run.path / LIVE_LOG, counts)
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    @classmethod
+    def _resumed(
+        cls,
+        model: Model,
+        system: LiveSystem,
+        name: str,
+        folder: Path,
+        settings: Mapping[str, object],
+    ) -> _Session:
+        """Let the explorer learn the log of the run."""
+        run, configuration = RunDirectory.open(folder, to_write=True)
+        try:
+            if configuration.system is None:
+                raise RunError(f"{folder} is not a live run")
+            if configuration.hash != model.graph.hash:
+                raise RunError(
+                    f"{folder} is a run of another model than {model.name} is now; start a new one"
+                )
+            chosen = ExploreSettings(**configuration.settings)
+            if settings:
+                _require_same(chosen, chosen_settings(model, settings), settings)
+            loop = LiveLoop(model, chosen, system, name, configuration.seed)
+            columns = live_columns(model.checked, configuration.system.observed, name)
+            warm = load_warm_start(configuration, run.path, model.graph)
+            for result in RESULTS:
+                (folder / result).unlink(missing_ok=True)
+            loop.open(model.checked, columns, folder / LIVE_LOG, warm)
+            with suppress(OSError, ValueError, KeyError):  # how long it took is all that is lost
+                took = json.loads((folder / PROGRESS).read_text("utf-8"))
+                loop.seconds, loop.system_seconds = took["seconds"], took["system_seconds"]
+                loop.timed_steps = took["timed_steps"]
+        except BaseException:
+            run.close()
+            raise
+        return cls(loop, configuration, name, run)
+
+    @property
+    def settings(self) -> ExploreSettings:
+        """The settings of the run."""
+        return self.loop.settings
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the run is kept."""
+        return None if self._run is None else self._run.path
+
+    def __enter__(self) -> _Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let others write to the folder."""
+        with suppress(AttributeError):  # a log that was never opened
+            self.loop.close()
+        if self._run is not None:
+            self._run.close()
+
+    def run(self, progress: Watch | None, checkpoint: Checkpoint | None) -> LiveResult:
+        """Explore to the end, or until Ctrl-C; save what is known whatever happens."""
+        loop = self.loop
+        try:
+            loop.run(progress, checkpoint)
+            loop.close()
+        except BaseException:
+            with suppress(Exception):  # what went wrong first is what matters
+                loop.close()
+                self._saved()
+            raise
+        return self._saved()
+
+    def stopped(self, error: BaseException) -> BaseException:
+        """Return the error of a run that failed, with how to continue it."""
+        if self.folder is None:
+            return error
+        again = f"`mdpdsl explore --resume {self.folder}` continues it"
+        if isinstance(error, KeyboardInterrupt):
+            return LiveError(f"stopped; {again}")
+        return LiveError(f"{error}\neverything observed is kept; {again}")
+
+    def _saved(self) -> LiveResult:
+        """Write what is known by now, and return it."""
+        loop, folder = self.loop, self.folder
+        explorer, chosen, graph = loop.explorer, loop.settings, loop.graph
+        counts, rejected = explorer.counts, loop.observer.rejected
+        if folder is None:
+            missing = what_is_left_out(counts, loop.model, chosen.prior)
+        else:
+            sets = _sets(counts, graph, chosen)
+            missing = save_estimate(folder, counts, sets, loop.model, chosen.prior, rejected)
+            write_arrays(folder / METRICS, history_arrays(loop.history))
+            took = ("seconds", "system_seconds", "timed_steps")
+            write_json(folder / PROGRESS, {name: getattr(loop, name) for name in took})
+            if explorer.episodes is not None:
+                earlier = []
+                with suppress(OSError, ValueError, KeyError):
+                    earlier = json.loads((folder / EPISODES).read_text("utf-8"))["episodes"]
+                write_json(folder / EPISODES, {"episodes": earlier + explorer.episodes.saved()})
+        return LiveResult(
+            run=folder,
+            is_finished=loop.is_finished,
+            steps=loop.done,
+            transitions=loop.transitions,
+            warm_transitions=counts.n_transitions - loop.transitions,
+            episodes=loop.episodes,
+            counts=counts,
+            measures=loop.measured(counts),
+            history=tuple(loop.history),
+            rejected=rejected,
+            clipped=dict(loop.observer.clipped),
+            residual=explorer.residual(),
+            **missing,
+            spaces=graph,
+            settings=chosen,
+            seconds=loop.seconds,
+            system_seconds=loop.system_seconds,
+            timed_steps=loop.timed_steps,
+        )
+
+    def explore_run(self, result: LiveResult) -> ExploreRun:
+        """Return the result of a live run as that of any run; a finished one is summed up."""
+        counts, chosen, graph = result.counts, result.settings, result.spaces
+        run = ExploreRun(
+            model=self.loop.model,
+            configuration=self.configuration,
+            trials=(RunTrial(0, counts, history_arrays(result.history), result.measures),),
+            reference=estimate_reference([counts]),
+            radius=_sets(counts, graph, chosen).radius,
+            path=result.run,
+            settings=chosen,
+            summary=_record(self.configuration, result),
+        )
+        if self._run is not None and result.is_finished:
+            self._run.write_summary(run.record())
+        return run
+
+
+def _sets(counts: Counts, graph: TransitionGraph, settings: ExploreSettings) -> ConfidenceSets:
+    return confidence_sets(counts, graph.n_states, settings.delta, settings.radius)
+
+
+def _record(configuration: RunConfiguration, result: LiveResult) -> ExploreRecord:
+    """Return what a live run came to: the truth is not known, so L is with the estimated c."""
+    measures, system = result.measures, configuration.system
+    assert system is not None
+    failed = measures.unvisited > 0
+    trial = TrialRecord(
+        trial=0,
+        failed=failed,
+        unvisited=measures.unvisited,
+        worst=measures.worst,
+        average=measures.average,
+        seconds=result.seconds,
+        seed=configuration.seed,
+    )
+    timed = result.seconds > 0
+    return ExploreRecord(
+        seed=configuration.seed,
+        trials=[trial],
+        truth=False,
+        warm_start=configuration.warm_start,
+        failure_rate=float(failed),
+        worst=measures.worst,
+        average=measures.average,
+        worst_se=None,
+        average_se=None,
+        optimum=None,
+        optimum_reason="the truth about a live system is not known",
+        ratio=None,
+        utility_optimum=None,
+        steps_per_second=result.timed_steps / result.seconds if timed else None,
+        residual=result.residual,
+        versions=configuration.versions,
+        estimate_missing=result.estimate_missing,
+        rewards_missing=result.rewards_missing,
+        finished=result.is_finished,
+        transitions=result.transitions,
+        log=None if result.run is None else str(result.run / LIVE_LOG),
+        env=system.env,
+        env_arguments=system.arguments,
+        total_transitions=result.counts.n_transitions,
+        episodes=result.episodes,
+        rejected=result.rejected.counts,
+        examples=example_records(result.rejected),
+        clipped=result.clipped,
+        unvisited=unseen_records(result.spaces, result.counts),
+        system_share=result.system_seconds / result.seconds if timed else None,
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdpdsl.estimate.empirical import estimated_graph
-from mdpdsl.explore.metrics import squared_errors
+from mdpdsl.estimate.metrics import squared_errors
 from mdpdsl.graph.counts import Counts, counts_from
 from mdpdsl.graph.space import BoolArray, IntArray, StateSpace
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
-from mdpdsl.report.run import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class PairFigure:
     is_log: bool = True  # whether colours follow the logarithm
 
 
-def pair_figures(run: Run) -> dict[str, PairFigure]:
+def pair_figures(run: RunResult) -> dict[str, PairFigure]:
     """Return the figures of a run by name."""
     reference, symbol = run.reference, run.reference.symbol
     is_outside = ~reference.measured
@@ -53,14 +53,14 @@ def pair_figures(run: Run) -> dict[str, PairFigure]:
         ),
         PairFigure("error", "Estimation error", _mean_note(run, _ERRORS[reference.source]), errors),
     ]
-    radius = _radii(run)
+    radius = run.radius
     if radius is not None:
         note = f"l₁ radius of the confidence set, δ = {run.configuration.settings['delta']:g}"
         found.append(PairFigure("radius", "Radius", note, radius, is_log=False))
     return {figure.name: figure for figure in found}
 
 
-def worst_pairs(run: Run, number: int) -> list[int]:
+def worst_pairs(run: RunResult, number: int) -> list[int]:
     """Return the pairs with the largest loss, those never visited first, the harder first.
 
     Pairs that need no estimate (c = 0) and were visited are none of them.
@@ -92,19 +92,10 @@ def _losses(c: FloatArray, visits: IntArray) -> FloatArray:
     return np.where(visits == 0, np.where(np.isnan(c), np.nan, np.inf), losses)
 
 
-def _are_unknown(run: Run) -> BoolArray:
+def _are_unknown(run: RunResult) -> BoolArray:
     return np.asarray(np.all([trial.counts.visits == 0 for trial in run.trials], axis=0))
 
 
-def _mean_note(run: Run, text: str) -> str:
+def _mean_note(run: RunResult, text: str) -> str:
     n = len(run.trials)
     return text if n == 1 else f"{text}; mean of {n} trials"
-
-
-def _radii(run: Run) -> FloatArray | None:
-    path = run.trials[0].folder / "radii.npz"
-    if not path.exists():
-        return None
-    with np.load(path, allow_pickle=False) as saved:
-        radius = np.asarray(saved["radius"], np.float64)
-    return radius if len(radius) == run.graph.n_pairs else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.report.figures.plot_style import INK, QUIET, line_style, new_figure, style_axes
 from mdpdsl.report.figures.series import Series, SeriesKind
-from mdpdsl.report.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,7 +61,7 @@ def plot_series(kind: SeriesKind, found: Sequence[Series | None]) -> Figure:
     return figure
 
 
-def plot_ratios(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
+def plot_ratios(runs: Sequence[RunResult], labels: Sequence[str]) -> Figure:
     """Draw L_Worst and L_Avg of each run as multiples of the optimum."""
     figure = new_figure(6.0, 1.0 + 0.3 * len(runs))
     panel = figure.subplots()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdpdsl.diagnostics import SettingsError, did_you_mean
+from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.graph.space import BoolArray
 from mdpdsl.report.figures.colours import COLOUR_MAP, ColourRange, colour_ranges
 from mdpdsl.report.figures.pair_figures import pair_figures
@@ -17,7 +18,6 @@ from mdpdsl.report.figures.plot_lines import plot_ratios, plot_series
 from mdpdsl.report.figures.plot_style import GREY, HATCH, INK, QUIET, new_figure, tick_cells
 from mdpdsl.report.figures.series import KINDS, series_of, unique_labels
 from mdpdsl.report.graph.picture import FORMATS, graph_figure, saving_options
-from mdpdsl.report.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +45,7 @@ class FigureError(SettingsError):
     """A figure that there is not, or that these runs do not have; the message says which are."""
 
 
-def available_figures(runs: Sequence[Run]) -> list[str]:
+def available_figures(runs: Sequence[RunResult]) -> list[str]:
     """Return the names of the figures that runs have."""
     found = [kind.name for kind in KINDS if any(series_of(run, kind, "") for run in runs)]
     if any(run.ratio("worst") is not None for run in runs):
@@ -56,7 +56,7 @@ def available_figures(runs: Sequence[Run]) -> list[str]:
 
 
 def draw_figure(
-    runs: Sequence[Run], name: str, axes: str | None = None, action: str | None = None
+    runs: Sequence[RunResult], name: str, axes: str | None = None, action: str | None = None
 ) -> Figure:
     """Draw one figure of runs; raise FigureError, or AxesError where a model has no such axes."""
     if name not in FIGURES:
@@ -64,7 +64,7 @@ def draw_figure(
         raise FigureError(f"there is no figure `{name}`; {hint}")
     has = available_figures(runs)
     if name not in has:
-        plural = "these runs have" if len(runs) > 1 else f"{runs[0].path} has"
+        plural = "these runs have" if len(runs) > 1 else f"{runs[0].path or runs[0].label} has"
         raise FigureError(f"{plural} no figure `{name}`; there are {', '.join(has)}")
     labels = unique_labels(list(runs))
     if name in {kind.name for kind in KINDS}:
@@ -91,7 +91,11 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def _plot_maps(
-    runs: Sequence[Run], labels: Sequence[str], name: str, axes: str | None, action: str | None
+    runs: Sequence[RunResult],
+    labels: Sequence[str],
+    name: str,
+    axes: str | None,
+    action: str | None,
 ) -> Figure:
     """Draw a map of each run that has the figure, with one range of colours."""
     maps = []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.graph.space import FloatArray
-from mdpdsl.report.run import Run
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ KINDS = (
 )
 
 
-def series_of(run: Run, kind: SeriesKind, label: str) -> Series | None:
+def series_of(run: RunResult, kind: SeriesKind, label: str) -> Series | None:
     """Return a measure of a run over time; None where it has none to draw.
 
     A trial has no L before it has visited every pair, so that a mean over a few of them would say
@@ -68,13 +69,13 @@ def series_of(run: Run, kind: SeriesKind, label: str) -> Series | None:
     return Series(label, metrics["step"][is_known], middle, low, high, optimum)
 
 
-def unique_labels(runs: list[Run]) -> list[str]:
+def unique_labels(runs: Sequence[RunResult]) -> list[str]:
     """Name runs so that no two have the same name."""
     labels = [run.label for run in runs]
     if len(set(labels)) == len(labels):
         return labels
     named = [
-        f"{label} ({run.path.name})" if labels.count(label) > 1 else label
+        f"{label} ({run.path.name})" if labels.count(label) > 1 and run.path else label
         for label, run in zip(labels, runs, strict=True)
     ]
     if len(set(named)) == len(named):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.report.figures.series import KINDS, series_of
 from mdpdsl.report.page.dot_chart import RatioRow, dot_chart
 from mdpdsl.report.page.line_chart import legend, line_chart, swatch
 from mdpdsl.report.page.markup import number, percent, table, text
-from mdpdsl.report.run import Run
 
 
-def comparison_table(runs: Sequence[Run], labels: Sequence[str]) -> str:
+def comparison_table(runs: Sequence[RunResult], labels: Sequence[str]) -> str:
     """Return a row for each run, the best figures in bold, and the optimum below."""
     has_optimum = any(run.optimum is not None for run in runs)
     best = {name: _least(runs, name) for name in ("worst", "average")}
@@ -30,7 +30,7 @@ def comparison_table(runs: Sequence[Run], labels: Sequence[str]) -> str:
             if has_optimum:
                 ratio = run.ratio(name)
                 cells.append("–" if ratio is None else f"{number(ratio, 3)}×")
-        speed = run.summary.get("steps_per_second")
+        speed = None if run.kind == "estimate" else run.speed
         cells += [
             percent(figures.failure_rate),
             percent(figures.coverage),
@@ -48,7 +48,7 @@ def comparison_table(runs: Sequence[Run], labels: Sequence[str]) -> str:
     return table(head, rows, left=1)
 
 
-def ratio_chart(runs: Sequence[Run], labels: Sequence[str], name: str) -> str:
+def ratio_chart(runs: Sequence[RunResult], labels: Sequence[str], name: str) -> str:
     """Return the ratios to the optimum as a picture; nothing where no optimum is known."""
     if all(run.optimum is None for run in runs):
         return ""
@@ -73,7 +73,7 @@ def ratio_chart(runs: Sequence[Run], labels: Sequence[str], name: str) -> str:
     )
 
 
-def metric_charts(runs: Sequence[Run], labels: Sequence[str], name: str) -> str:
+def metric_charts(runs: Sequence[RunResult], labels: Sequence[str], name: str) -> str:
     """Return the measures over time, a chart each; those without any line are left out."""
     charts = []
     for kind in KINDS:
@@ -97,7 +97,7 @@ def metric_charts(runs: Sequence[Run], labels: Sequence[str], name: str) -> str:
     return "".join(charts)
 
 
-def _least(runs: Sequence[Run], name: str) -> float | None:
+def _least(runs: Sequence[RunResult], name: str) -> float | None:
     """Return the best figure among runs that are measured alike; None where they are not."""
     if len({run.reference.source for run in runs}) > 1:
         return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.report.figures.pair_figures import pair_figures
 from mdpdsl.report.figures.plane_map import PlaneMap, plane_of
 from mdpdsl.report.page.heat_map import heat_map, selector
-from mdpdsl.report.run import Run
 
 #: More actions than this are told all together; `mdpdsl plot --action` draws one of them.
 MOST_ACTIONS = 24
@@ -13,7 +13,7 @@ MOST_ACTIONS = 24
 CELLS = (256, 128, 64, 32, 16)
 
 
-def maps_section(run: Run, name: str, axes: str | None, most_bytes: int) -> tuple[str, int]:
+def maps_section(run: RunResult, name: str, axes: str | None, most_bytes: int) -> tuple[str, int]:
     """Return the maps of a run within so many bytes, and how many slices they have.
 
     Values of cells go first where there is no room, then single actions, then resolution.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import resources
 
+from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.report.figures.series import unique_labels
 from mdpdsl.report.page.comparison import comparison_table, metric_charts, ratio_chart
 from mdpdsl.report.page.heat_map import selector_style, shared_definitions
@@ -17,7 +18,6 @@ from mdpdsl.report.page.run_sections import (
     result_cards,
     settings_section,
 )
-from mdpdsl.report.run import Run
 
 #: Bytes of a page, and what of them the maps of all runs may take.
 MOST_BYTES = 3_000_000
@@ -29,13 +29,13 @@ Progress = Callable[[int, int], None]
 
 
 def report_page(
-    runs: Sequence[Run], axes: str | None = None, progress: Progress | None = None
+    runs: Sequence[RunResult], axes: str | None = None, progress: Progress | None = None
 ) -> str:
     """Return the page of runs; raise AxesError where a model has no such axes.
 
     Runs of different models are told one model after the other.
     """
-    groups: dict[tuple[str, str], list[Run]] = {}
+    groups: dict[tuple[str, str], list[RunResult]] = {}
     for run in runs:
         groups.setdefault((run.model.name, run.graph.hash), []).append(run)
     room = MAP_BYTES // len(runs)
@@ -76,13 +76,13 @@ def report_page(
     )
 
 
-def _page_title(runs: Sequence[Run]) -> str:
+def _page_title(runs: Sequence[RunResult]) -> str:
     names = list(dict.fromkeys(run.model.name for run in runs))
     what = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
     return f"{', '.join(names)}: {what}"
 
 
-def _group_head(runs: Sequence[Run]) -> str:
+def _group_head(runs: Sequence[RunResult]) -> str:
     run = runs[0]
     graph = run.graph
     size = f"{graph.n_states:,} states · {graph.n_actions:,} actions · {graph.n_pairs:,} pairs"
@@ -94,7 +94,7 @@ def _group_head(runs: Sequence[Run]) -> str:
     )
 
 
-def _overview(runs: Sequence[Run], labels: Sequence[str], name: str) -> str:
+def _overview(runs: Sequence[RunResult], labels: Sequence[str], name: str) -> str:
     charts = metric_charts(runs, labels, name)
     if len(runs) == 1:
         told = "".join(f'<p class="note">{text(note)}</p>' for note in notes(runs[0]))
@@ -105,7 +105,7 @@ def _overview(runs: Sequence[Run], labels: Sequence[str], name: str) -> str:
     return f"<section>{comparison_table(runs, labels)}</section>{plots if shown else ''}"
 
 
-def _details(run: Run, label: str, maps: str, graph: str, *, is_alone: bool) -> str:
+def _details(run: RunResult, label: str, maps: str, graph: str, *, is_alone: bool) -> str:
     parts = [
         f"<h2>Where</h2>{maps}",
         f'<h2>Worst pairs</h2><p class="quiet">The pairs that are known least: the largest '

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.graph.appearance import MOST_STATES
 from mdpdsl.graph.space import Value
 from mdpdsl.report.figures.pair_figures import pair_figures, worst_pairs
@@ -12,7 +13,6 @@ from mdpdsl.report.figures.plane_map import value_text
 from mdpdsl.report.graph.svg import inline_svg
 from mdpdsl.report.page.markup import definitions, number, percent, table, text
 from mdpdsl.report.repeat import repeating_command
-from mdpdsl.report.run import Run
 
 LISTED_PAIRS = 15
 
@@ -24,7 +24,7 @@ _DOINGS = {
 }
 
 
-def result_cards(run: Run) -> str:
+def result_cards(run: RunResult) -> str:
     """Return the figures that a person looks for first."""
     figures, symbol = run.figures, run.reference.symbol
     cards = []
@@ -45,7 +45,7 @@ def result_cards(run: Run) -> str:
     cards.append(("Pairs visited", percent(figures.coverage), seen))
     trials = f"mean of {figures.n_trials} trials" if figures.n_trials > 1 else "counted"
     cards.append(("Transitions", f"{figures.transitions:,.0f}", trials))
-    speed = run.summary.get("steps_per_second") or run.summary.get("rows_per_second")
+    speed = run.speed
     if speed:
         unit = "rows" if run.kind == "estimate" else "steps"
         cards.append(("Speed", f"{speed:,.0f}", f"{unit} per second"))
@@ -64,11 +64,11 @@ def result_cards(run: Run) -> str:
     )
 
 
-def notes(run: Run) -> list[str]:
+def notes(run: RunResult) -> list[str]:
     """Return what a reader has to know of a run."""
     found = []
-    if run.reference.source == "truth" and run.optimum is None and run.summary:
-        reason = run.summary.get("optimum_reason") or "it was not worked out"
+    if run.reference.source == "truth" and run.optimum is None:
+        reason = run.optimum_reason or "it was not worked out"
         found.append(f"No optimum to compare with: {reason}.")
     if run.reference.source == "estimate":
         found.append("The truth is not known: L, c and errors are those of the estimate (ĉ).")
@@ -82,14 +82,14 @@ def notes(run: Run) -> list[str]:
     steps, done = run.configuration.settings.get("steps"), run.trials[0].final.step
     if run.kind == "live" and steps is not None and done < steps:
         found.append(f"The run was stopped after {done:,} of {steps:,} steps.")
-    rejected = run.summary.get("rejected") or {}
+    rejected = run.rejected
     if rejected:
         listed = "; ".join(f"{reason}: {count:,}" for reason, count in rejected.items())
         found.append(f"Rows that were not counted – {listed}.")
     return found
 
 
-def pairs_section(run: Run) -> str:
+def pairs_section(run: RunResult) -> str:
     """Return the pairs of the largest loss as a table."""
     graph, figures, symbol = run.graph, pair_figures(run), run.reference.symbol
     names = [variable.name for variable in graph.states.variables]
@@ -114,7 +114,7 @@ def _shown(value: Value) -> str:
     return value_text(value)
 
 
-def graph_section(run: Run) -> str:
+def graph_section(run: RunResult) -> str:
     """Return a picture of the model, if its states can be looked at one by one."""
     graph = run.graph
     if graph.n_states > MOST_STATES:
@@ -128,7 +128,7 @@ def graph_section(run: Run) -> str:
     return f'<figure class="graph"><figcaption>{told}</figcaption>{inline_svg(shown)}</figure>'
 
 
-def settings_section(run: Run) -> str:
+def settings_section(run: RunResult) -> str:
     """Return what was run, and how to run it again."""
     configuration, graph = run.configuration, run.graph
     rows = [
@@ -150,7 +150,8 @@ def settings_section(run: Run) -> str:
     if configuration.warm_start is not None:
         rows.append(("warm start", text(f"{configuration.warm_start.transitions:,} transitions")))
     rows.append(("versions", text(_listed(configuration.versions))))
-    rows.append(("folder", f"<code>{text(run.path)}</code>"))
+    if run.path is not None:
+        rows.append(("folder", f"<code>{text(run.path)}</code>"))
     command = repeating_command(run)
     again = (
         f"<pre><code>{text(command)}</code></pre>"
@@ -160,11 +161,11 @@ def settings_section(run: Run) -> str:
     return definitions(rows) + f'<p class="quiet">To do it again:</p>{again}'
 
 
-def _title(run: Run) -> str:
+def _title(run: RunResult) -> str:
     return "" if run.model.title is None else f" – {text(run.model.title)}"
 
 
-def _system(run: Run) -> str:
+def _system(run: RunResult) -> str:
     if run.kind == "live":
         system = run.configuration.system
         assert system is not None

@@ -14,12 +14,12 @@ import mdpdsl
 from mdpdsl.diagnostics import SettingsError
 from mdpdsl.estimate.confidence import l1_radius
 from mdpdsl.estimate.empirical import estimated_complexity
+from mdpdsl.estimate.metrics import utility
 from mdpdsl.explore.algorithms import fw_modest, kappa_lp
 from mdpdsl.explore.algorithms.oracle_episodes import Episodes, from_logs, start_of
 from mdpdsl.explore.executor import run_trials, trial_seeds
 from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.floor import require_floor, slow_oracle
-from mdpdsl.explore.metrics import utility
 from mdpdsl.explore.settings import ExploreSettings, settings_from
 from mdpdsl.explore.trial import continue_trial, load_trial, new_trial
 from mdpdsl.graph.complexity import squared_l2_complexity

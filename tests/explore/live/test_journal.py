@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,7 @@ def test_a_log_goes_on_behind_what_was_mended(tmp_path: Path) -> None:
 def test_a_tail_longer_than_what_is_looked_at_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdpdsl.explore.live.journal._TAIL_BYTES", 50)
+    monkeypatch.setattr(import_module("mdpdsl.explore.live.journal"), "_TAIL_BYTES", 50)
     model = walk_model(MODEL)
     log = LiveLog(tmp_path / "log.csv", columns_of(model))
     content = write_steps(log)[-1]
@@ -152,7 +153,9 @@ def test_what_is_written_is_on_the_disk_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, synced = [0.0], []
-    monkeypatch.setattr("mdpdsl.explore.live.journal.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(
+        import_module("mdpdsl.explore.live.journal").time, "monotonic", lambda: clock[0]
+    )
     monkeypatch.setattr(os, "fsync", lambda file: synced.append(clock[0]))
     log = LiveLog(tmp_path / "log.csv", columns_of(walk_model(MODEL)))
     for step in range(40):

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from mdpdsl.estimate.metrics import utility
 from mdpdsl.explore.algorithms.tracking import strategies as tracking
 from mdpdsl.explore.algorithms.tracking.targets import affordable, planning_problem
-from mdpdsl.explore.metrics import utility
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray

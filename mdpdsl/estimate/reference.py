@@ -6,20 +6,19 @@ the estimate itself where there is nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from mdpdsl.estimate.empirical import estimated_complexity
-from mdpdsl.explore.metrics import squared_errors
+from mdpdsl.estimate.metrics import squared_errors
 from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import BoolArray, FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.logs.order import load_transitions
+from mdpdsl.logs.order import LoggedTransitions
 from mdpdsl.logs.sequences import TransitionTable
-from mdpdsl.runs.records import RunConfiguration
 
 #: Transitions of a log counted at a time.
 BATCH = 1 << 20
@@ -45,10 +44,6 @@ class Reference:
         """The complexity as formulas write it."""
         return "ĉ" if self.is_estimated else "c"
 
-    def with_complexity(self, complexity: FloatArray) -> Reference:
-        """Return the reference with the complexities that counts estimate."""
-        return replace(self, complexity=complexity)
-
     def errors(self, counts: Counts) -> FloatArray:
         """Return how far the estimate of every pair is off, NaN where it was never visited.
 
@@ -64,23 +59,26 @@ class Reference:
         return np.where(visits > 0, np.maximum(found, 0.0), np.nan)
 
 
-def reference_of(
-    folder: Path, configuration: RunConfiguration, graph: TransitionGraph
-) -> Reference:
-    """Return what a run is measured against; complexities of an estimate are still to come."""
+def truth_reference(graph: TransitionGraph) -> Reference:
+    """Return the model that was simulated."""
     everything = np.ones(graph.n_pairs, np.bool_)
-    if configuration.options.log is not None:
-        counts = _log_counts(folder / "log.npz", graph)
-        complexity = estimated_complexity(counts)
-        return Reference("log", complexity, counts.visits > 0, target=counts)
-    if configuration.command == "estimate" or configuration.system is not None:
-        return Reference("estimate", np.ones(graph.n_pairs), everything)
     return Reference("truth", squared_l2_complexity(graph), everything, truth=graph)
 
 
-def _log_counts(path: Path, graph: TransitionGraph) -> Counts:
-    """Count the transitions of a log that a run keeps."""
-    logged = load_transitions(path)
+def log_reference(logged: LoggedTransitions, graph: TransitionGraph) -> Reference:
+    """Return the whole log that was replayed."""
+    counts = _log_counts(logged, graph)
+    return Reference("log", estimated_complexity(counts), counts.visits > 0, target=counts)
+
+
+def estimate_reference(counts: Sequence[Counts]) -> Reference:
+    """Return what counts estimate, the mean over trials: nothing else is known."""
+    c = np.mean([estimated_complexity(each) for each in counts], axis=0)
+    return Reference("estimate", c, np.ones(len(c), np.bool_))
+
+
+def _log_counts(logged: LoggedTransitions, graph: TransitionGraph) -> Counts:
+    """Count the transitions of a log."""
     table = TransitionTable(graph.n_pairs, graph.n_states)
     for low in range(0, len(logged.successor), BATCH):
         part = logged.successor[low : low + BATCH]

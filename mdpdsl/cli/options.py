@@ -1,12 +1,16 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the models that they name."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+
+from mdpdsl.cli.console import print_diagnostics, progress
+from mdpdsl.compile.model import Model
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -16,8 +20,13 @@ def json_option(function: F) -> F:
     return click.option("as_json", "--json", is_flag=True, help="Print one JSON object.")(function)
 
 
+def quiet_option(function: F) -> F:
+    """Add `--quiet`."""
+    return click.option("is_quiet", "--quiet", is_flag=True, help="Show no progress.")(function)
+
+
 def model_options(function: F) -> F:
-    """Add the options that say which model a file makes."""
+    """Add the options of how a model file becomes a model."""
     for option in (
         click.option(
             "max_states",
@@ -30,11 +39,12 @@ def model_options(function: F) -> F:
             "all_states", "--all-states", is_flag=True, help="Keep states that cannot be reached."
         ),
         click.option(
-            "settings",
+            "parameters",
             "--set",
             "--const",
             multiple=True,
             metavar="NAME=VALUE",
+            callback=lambda _, __, given: parsed_parameters(given),
             help="Override a parameter; may be repeated.",
         ),
     ):
@@ -49,11 +59,46 @@ cluster_option = click.option(
     help="Work on a Dask cluster, as tcp://host:8786, instead of this machine.",
 )
 
+jobs_option = click.option(
+    "jobs",
+    "--jobs",
+    default="auto",
+    callback=lambda _, __, given: parsed_jobs(given),
+    help="Processes; auto is one per core.",
+)
 
-def parsed_settings(settings: tuple[str, ...]) -> dict[str, str]:
+
+def load_model(
+    path: str,
+    parameters: dict[str, str],
+    all_states: bool = False,
+    max_states: int | None = None,
+    *,
+    is_quiet: bool = True,
+    is_built: bool = True,
+) -> Model:
+    """Load a model and build its graph, with progress on a terminal."""
+    from mdpdsl.load import load
+    from mdpdsl.progress import shown
+
+    # By position: a model may have parameters of any name.
+    model = load(path, all_states=all_states, max_states=max_states, **parameters)
+    if is_built:
+        with shown(progress(is_quiet), "building") as update:
+            show = None if update is None else lambda done, total: update(done, total, "states")
+            model.build(show)
+    return model
+
+
+def print_model_warnings(model: Model) -> None:
+    """Print what a person has to know of a model that was built."""
+    print_diagnostics([d for d in model.diagnose() if not d.is_error])
+
+
+def parsed_parameters(given: tuple[str, ...]) -> dict[str, str]:
     """Split `name=value` options."""
     found: dict[str, str] = {}
-    for setting in settings:
+    for setting in given:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip() or not value.strip():
             raise click.UsageError(f"--set takes NAME=VALUE, not `{setting}`")
@@ -63,13 +108,24 @@ def parsed_settings(settings: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def several(number: int, noun: str) -> str:
-    """Say how many of something there are."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def parsed_arguments(given: tuple[str, ...]) -> dict[str, Any] | None:
+    """Read the arguments of an environment: JSON, or texts without quotes."""
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise click.UsageError(f"--env-arg takes NAME=VALUE, not `{text}`")
+        try:
+            found[name.strip()] = json.loads(value)
+        except ValueError:  # a text needs no quotes
+            found[name.strip()] = value
+    return found or None
 
 
-def parsed_kappa(text: str) -> float:
+def parsed_kappa(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
     """Read a curvature: a number from 1 on, or `inf`."""
+    if text is None:
+        return None
     try:
         kappa = float(text.replace("_", ""))
     except ValueError:

@@ -1,0 +1,202 @@
+"""What commands print: JSON and tables on standard output, all else on standard error."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from mdpdsl.diagnostics import Diagnostic, Error, LogError, ModelError
+from mdpdsl.progress import Progress, is_terminal
+
+#: Diagnostics printed for one file; more than that is noise.
+MOST_PRINTED = 50
+#: Pairs never visited that are printed.
+PRINTED_UNSEEN = 20
+#: Seconds before the first line of progress, and the most between two; each wait is twice the last.
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
+
+#: Arguments of the library whose option has another name.
+_OPTIONS = {
+    "most_backups": "--backups",
+    "discounts_last": "--discount-last",
+    "env_arguments": "--env-arg",
+    "minimise": "--min",
+}
+
+#: What may be behind a reason for which rows are rejected.
+_HINTS = {
+    "duplicate time": "if every file numbers its episodes anew, use --separate-files; if the log "
+    "holds several episodes, name their column in the log block",
+    "gap in time": "nothing is counted across a gap; --time-step sets how far apart rows may be",
+}
+
+
+def print_json(record: Mapping[str, object]) -> None:
+    """Print one JSON object."""
+    click.echo(json.dumps(record, allow_nan=False, ensure_ascii=False))
+
+
+def print_table(title: str, rows: Iterable[tuple[str, str | None]]) -> None:
+    """Print names with values; those without a value are left out."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in rows:
+        if value is not None:
+            table.add_row(name, value)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(title)
+    console.print(table)
+
+
+def print_columns(heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> None:
+    """Print rows under heads: the first columns aligned to the left, the others to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="left" if place < left else "right", no_wrap=place < left)
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, markup=False, soft_wrap=True).print(table)
+
+
+def print_warning(message: str) -> None:
+    """Print a warning."""
+    click.echo(f"warning: {as_flags(message)}", err=True)
+
+
+def print_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
+    """Print diagnostics for a person."""
+    for diagnostic in diagnostics[:MOST_PRINTED]:
+        click.echo(diagnostic.render() + "\n", err=True)
+    if len(diagnostics) > MOST_PRINTED:
+        click.echo(f"and {len(diagnostics) - MOST_PRINTED} more", err=True)
+
+
+def print_error(error: Error, as_json: bool) -> None:
+    """Print an error of the library; mistakes of a model or a log one by one."""
+    if isinstance(error, LogError):
+        found = [Diagnostic("E603", as_flags(p.message), help=p.help) for p in error.problems]
+        error = ModelError(found)
+    if not isinstance(error, ModelError):
+        message = as_flags(str(error))
+        if as_json:
+            print_json({"errors": [plain_error(message, "usage" if error.status == 2 else "run")]})
+        else:
+            click.echo(f"Error: {message}", err=True)
+    elif as_json:
+        print_json({"errors": [d.record() for d in error.diagnostics if d.is_error]})
+    else:
+        print_diagnostics(error.diagnostics)
+
+
+def plain_error(message: str, code: str) -> dict[str, object]:
+    """Return an error that has no place in a file, as JSON has it."""
+    places = dict.fromkeys(("line", "column", "end_line", "end_column", "help", "witness"))
+    return {"code": code, "message": message, **places}
+
+
+def as_flags(text: str) -> str:
+    """Write the arguments that a message of the library names as options: `eta=` is --eta."""
+
+    def option(found: re.Match[str]) -> str:
+        name = found.group(1)
+        return _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+
+    return re.sub(r"`(\w+)=`", option, text)
+
+
+def several(number: int, noun: str) -> str:
+    """Say how many of something there are."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def figure(value: float | None, error: float | None = None) -> str:
+    """Write a figure with its standard error."""
+    if value is None:
+        return "none: every trial failed"
+    return f"{value:,.1f}" + (f" ± {error:,.1f}" if error is not None else "")
+
+
+def print_rejections(
+    rejected: Mapping[str, int], examples: Mapping[str, Sequence[Any]], clipped: Mapping[str, int]
+) -> None:
+    """Print what could not be counted, by reason with examples, and what was clipped."""
+    for reason, number in rejected.items():
+        click.echo(f"\nrejected, {reason}: {number:,}")
+        for example in examples.get(reason, ()):
+            click.echo(f"  {example.file}, row {example.row}: {example.found}")
+        if reason in _HINTS:
+            click.echo(f"  = {_HINTS[reason]}")
+    for name, number in clipped.items():
+        click.echo(f"\n{number:,} values of {name} lie beyond its ends and count as its end cells")
+
+
+def print_unseen(graph: Any, counts: Any) -> None:
+    """Name the pairs that were never visited."""
+    import numpy as np
+
+    from mdpdsl.graph.describe import pair_text
+
+    unseen = np.flatnonzero(counts.visits == 0)
+    if len(unseen) == 0:
+        return
+    verb = "was" if len(unseen) == 1 else "were"
+    click.echo(f"\n{several(len(unseen), 'pair')} {verb} never visited")
+    for pair in unseen[:PRINTED_UNSEEN].tolist():
+        click.echo(f"  {pair_text(graph, pair)}")
+    if len(unseen) > PRINTED_UNSEEN:
+        click.echo(f"  and {len(unseen) - PRINTED_UNSEEN:,} more")
+
+
+def print_missing(estimate: str | None, rewards: str | None) -> None:
+    """Say why the estimate, or its rewards, were not written."""
+    for what, reason in (("estimate.npz", estimate), ("rewards", rewards)):
+        if reason is not None:
+            click.echo(f"note: no {what}: {reason}", err=True)
+
+
+def progress(is_quiet: bool) -> bool | Progress | None:
+    """Return how a command shows progress: a bar on a terminal, lines if they are asked for."""
+    if is_quiet:
+        return None
+    if is_terminal():
+        return True
+    context = click.get_current_context(silent=True)
+    wants_lines = context is not None and bool(context.meta.get("mdpdsl.progress"))
+    return ProgressLines() if wants_lines else None
+
+
+class ProgressLines:
+    """Progress as lines, at intervals that grow."""
+
+    def __init__(self) -> None:
+        self.begin("")
+
+    def begin(self, title: str) -> None:
+        """Begin something new."""
+        self._title = title
+        self._began = time.perf_counter()
+        self._wait = FIRST_WAIT
+        self._next = self._began + FIRST_WAIT
+
+    def __call__(self, done: int, total: int | None, note: str) -> None:
+        """Print a line, if it is time."""
+        now = time.perf_counter()
+        if now < self._next:
+            return
+        self._wait = min(2 * self._wait, LONGEST_WAIT)
+        self._next = now + self._wait
+        of = f" of {total:,} steps" if total else ""
+        rate = done / (now - self._began)
+        line = f"{self._title}: {done:,}{of}, {rate:,.0f} steps/s"
+        print(f"{line}; {note}" if note else line, file=sys.stderr, flush=True)

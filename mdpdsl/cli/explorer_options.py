@@ -1,0 +1,166 @@
+"""Options of the commands that let explorers work: `explore` and `compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from mdpdsl.cli.options import cluster_option, jobs_option, quiet_option, whole_number
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def setting_options(function: F) -> F:
+    """Add the settings of all explorers, and those of the ones that plan with an oracle."""
+    for option in (*reversed(_SETTINGS), *reversed(_ORACLE)):
+        function = option(function)
+    return function
+
+
+def log_options(function: F) -> F:
+    """Add the options of a replay."""
+    for option in reversed(_LOG):
+        function = option(function)
+    return function
+
+
+def run_options(function: F) -> F:
+    """Add the options of how trials are run."""
+    for option in (
+        click.option(
+            "--progress",
+            is_flag=True,
+            expose_value=False,
+            callback=_remember_progress,
+            help="Print lines of progress if standard error is not a terminal.",
+        ),
+        quiet_option,
+        cluster_option,
+        jobs_option,
+        click.option("seed", "--seed", type=click.IntRange(0), help="Seed of the run."),
+    ):
+        function = option(function)
+    return function
+
+
+def named_logs(log: tuple[str, ...], more_logs: tuple[str, ...]) -> list[str] | None:
+    """Return the logs that options name; what follows a log without an option is one, too."""
+    if not log:
+        if more_logs:
+            raise click.UsageError(
+                f"there is one MODEL; what is `{more_logs[0]}`? (--log names logs)"
+            )
+        return None
+    return [*log, *more_logs]
+
+
+def _remember_progress(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    context.meta["mdpdsl.progress"] = is_asked
+
+
+_SETTINGS = (
+    click.option("steps", "--steps", type=whole_number, help="Steps of a trial."),
+    click.option("gamma", "--gamma", type=float, help="Discount of planning."),
+    click.option("delta", "--delta", type=float, help="Confidence level."),
+    click.option("bonus", "--bonus", help="paper, bernstein or none."),
+    click.option("epsilon", "--epsilon", type=float, help="T+ = max(T, epsilon)."),
+    click.option(
+        "power",
+        "--power",
+        metavar="auto|P",
+        help="Of tracking: 1 for the average, more for the worst; auto follows from --kappa.",
+    ),
+    click.option(
+        "anytime",
+        "--anytime/--no-anytime",
+        default=None,
+        help="Have tracking plan as if it did not know --steps.",
+    ),
+    click.option(
+        "prior",
+        "--prior",
+        type=float,
+        help="Pseudo-count of each successor seen in the estimate; 0 is the empirical one.",
+    ),
+    click.option("beta", "--beta", type=float, help="Scale of the Bernstein bonus."),
+    click.option("xi", "--xi", type=float, help="Share of random actions of maxent."),
+    click.option("target", "--target", help="What smm matches: complexity or uniform."),
+    click.option("planner", "--planner", help="auto, full or prioritized."),
+    click.option(
+        "most_backups",
+        "--backups",
+        type=click.IntRange(1),
+        help="Backups per step of prioritized sweeping.",
+    ),
+    click.option(
+        "discounts_last",
+        "--discount-last/--no-discount-last",
+        default=None,
+        help="Whether the choice of action discounts the next value.",
+    ),
+    click.option(
+        "simulate",
+        "--simulate",
+        help="What is explored: model, the finite one (default), or continuous, the system that it "
+        "discretizes, of which the explorer sees the bins only (not a Markov process).",
+    ),
+)
+
+_ORACLE = (
+    click.option("backend", "--backend", help="Of the oracle: pyomo-highs, highs or evi."),
+    click.option("formulation", "--formulation", help="Of the program: compact or full."),
+    click.option("oracle_seconds", "--oracle-seconds", type=float, help="Most time for one plan."),
+    click.option(
+        "eta",
+        "--eta",
+        metavar="auto|X",
+        help="Half of the least share of a pair in a plan; auto is 1 % of the largest.",
+    ),
+    click.option(
+        "strict", "--strict/--no-strict", default=None, help="Refuse an eta that is too large."
+    ),
+    click.option(
+        "first_episode",
+        "--first-episode",
+        type=click.IntRange(1),
+        metavar="STEPS",
+        help="Steps of the first episode; the m-th has m^2 times as many (default 10).",
+    ),
+    click.option("radius", "--radius", help="Confidence sets: paper or weissman."),
+    click.option(
+        "smoothing", "--smoothing", type=float, help="Sharpness of fw-modest's worst case."
+    ),
+)
+
+_LOG = (
+    click.argument("more_logs", nargs=-1, metavar=""),
+    click.option(
+        "log",
+        "--log",
+        multiple=True,
+        metavar="FILE...",
+        help="Replay a log in the place of the system: a file, a folder or a pattern, as "
+        "`estimate` reads them; may be repeated.",
+    ),
+    click.option(
+        "time_step",
+        "--time-step",
+        type=click.FloatRange(0, min_open=True),
+        help="Time between consecutive rows of a log.  [default: the usual one]",
+    ),
+    click.option(
+        "separate_files",
+        "--separate-files",
+        is_flag=True,
+        help="Episodes of one name in two logs are two episodes.",
+    ),
+    click.option(
+        "offer",
+        "--offer",
+        type=click.Choice(("logged", "all")),
+        help="What explorers may choose in a replay: the actions that the log has in a state, or "
+        "all of the model's; one that the log never has ends the run.  [default: logged]",
+    ),
+)

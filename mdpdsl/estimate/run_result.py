@@ -1,0 +1,215 @@
+"""What estimates and runs of explorers have in common: counts, measured against a reference.
+
+With counts T(s,a,s') of n transitions, L(s,a) = n c(s,a)/T(s,a); L_Worst and L_Avg are its maximum
+and mean (paper, section on evaluation metrics), with c of the truth, of a log, or of the estimate
+itself, whichever is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdpdsl.compile.model import Model
+from mdpdsl.compile.stored import Provenance, StoredModel
+from mdpdsl.diagnostics import SettingsError
+from mdpdsl.estimate.empirical import estimated_graph, too_large_estimate
+from mdpdsl.estimate.metrics import Measures
+from mdpdsl.estimate.reference import Reference
+from mdpdsl.estimate.saved import graph_with_rewards
+from mdpdsl.graph.analysis import reachable_states
+from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.restrict import restrict
+from mdpdsl.graph.space import FloatArray
+from mdpdsl.graph.tables import Tabular, pair_columns
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.representation import represented
+from mdpdsl.runs.labels import settings_label
+from mdpdsl.runs.records import RunConfiguration
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False)
+class RunTrial:
+    """One trial; an estimate and a live run are one trial, too."""
+
+    index: int
+    counts: Counts  # over the pairs of the model
+    metrics: Mapping[str, FloatArray]  # name -> [n_checkpoints]; none of an estimate
+    final: Measures
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """The measures at the end, means over the trials in which no pair was left unvisited."""
+
+    n_trials: int
+    failure_rate: float
+    coverage: float  # the share of pairs visited, mean over trials
+    transitions: float
+    worst: float | None
+    average: float | None
+    worst_se: float | None
+    average_se: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult(Tabular):
+    """Counts over a model's pairs, how they were made, and how good they are."""
+
+    model: Model  # over whose pairs everything was counted
+    configuration: RunConfiguration
+    trials: tuple[RunTrial, ...]
+    reference: Reference
+    radius: FloatArray | None  # [n_pairs]  l1, of a confidence set
+    path: Path | None  # the folder, if the result was saved or read
+
+    @property
+    def kind(self) -> str:
+        """What was done: `explore`, `replay` (of a log), `live` or `estimate`."""
+        return self.configuration.kind
+
+    @property
+    def label(self) -> str:
+        """Name the run as a row of a table."""
+        if self.kind == "estimate":
+            return "log estimate"
+        return settings_label(self.configuration.settings)
+
+    @property
+    def graph(self) -> TransitionGraph:
+        """The graph over whose pairs everything was counted."""
+        return self.model.graph
+
+    @property
+    def counts(self) -> Counts:
+        """The counts of the first trial; `trials` has all."""
+        return self.trials[0].counts
+
+    @property
+    def prior(self) -> float:
+        """What the estimate adds to the count of every successor seen."""
+        return float(self.configuration.settings.get("prior", 0.0))
+
+    @cached_property
+    def estimate(self) -> TransitionGraph:
+        """The graph estimated from the counts of the first trial."""
+        return estimated_graph(self.counts, self.graph, self.prior)
+
+    def as_model(self, *, all_states: bool = False) -> StoredModel:
+        """Return the estimate as a model, over the states that it can reach, or over all."""
+        too_large = too_large_estimate(self.counts, self.graph)
+        if too_large is not None:
+            raise SettingsError(f"there is no estimate: {too_large}")
+        graph, missing = graph_with_rewards(self.counts, self.model, self.prior)
+        kept = np.ones(graph.n_states, np.bool_) if all_states else reachable_states(graph)
+        provenance = Provenance(
+            str(self.path or self.label),
+            int(np.count_nonzero(self.counts.visits == 0)),
+            graph.n_pairs,
+            int(np.count_nonzero(~kept)),
+            missing,
+        )
+        model = self.model
+        return StoredModel(model.checked, model.source, restrict(graph, kept), provenance)
+
+    @property
+    def optimum(self) -> Mapping[str, float] | None:
+        """The least possible `worst` and `average`; None if they are not known."""
+        return None
+
+    @property
+    def optimum_reason(self) -> str | None:
+        """Why no optimum is known."""
+        return None
+
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        """Rows that could not be counted, by reason."""
+        return {}
+
+    @property
+    def speed(self) -> float | None:
+        """Steps, or rows, per second."""
+        return None
+
+    @cached_property
+    def metrics(self) -> dict[str, FloatArray]:
+        """Measures over time: `step` [n_times], others [n_trials, n_times], NaN if not measured."""
+        if not all(trial.metrics for trial in self.trials):
+            return {}
+        steps = np.unique(np.concatenate([trial.metrics["step"] for trial in self.trials]))
+        names = [name for name in self.trials[0].metrics if name != "step"]
+        found = {name: np.full((len(self.trials), len(steps)), np.nan) for name in names}
+        for row, trial in enumerate(self.trials):
+            place = np.searchsorted(steps, trial.metrics["step"])
+            for name in names:
+                found[name][row, place] = trial.metrics[name]
+        return {"step": steps, **found}
+
+    @cached_property
+    def figures(self) -> RunFigures:
+        """The measures at the end."""
+        finals = [trial.final for trial in self.trials]
+        worst = [m.worst for m in finals if m.worst is not None]
+        average = [m.average for m in finals if m.average is not None]
+        n_measured = max(1, int(np.count_nonzero(self.reference.measured)))
+        unvisited = np.array([m.unvisited for m in finals])
+        return RunFigures(
+            n_trials=len(finals),
+            failure_rate=float(np.mean(unvisited > 0)),
+            coverage=float(1 - np.mean(unvisited) / n_measured),
+            transitions=float(np.mean([t.counts.n_transitions for t in self.trials])),
+            worst=_mean(worst),
+            average=_mean(average),
+            worst_se=_standard_error(worst),
+            average_se=_standard_error(average),
+        )
+
+    def ratio(self, name: str) -> float | None:
+        """Return how many times the optimum `worst` or `average` is."""
+        value, least = getattr(self.figures, name), (self.optimum or {}).get(name)
+        return None if value is None or not least else value / least
+
+    def table(self) -> pa.Table:
+        """Return one row for each pair of each trial: visits T, complexity c, and L = n c/T."""
+        import pyarrow as pa
+
+        c, pairs = self.reference.complexity, np.arange(self.graph.n_pairs)
+        parts = []
+        for trial in self.trials:
+            visits = trial.counts.visits
+            with np.errstate(divide="ignore", invalid="ignore"):
+                losses = np.where(visits > 0, c * visits.sum() / visits, np.inf)
+            columns: dict[str, Any] = {"trial": np.full(len(pairs), trial.index)}
+            columns |= pair_columns(self.graph, pairs)
+            parts.append(pa.table(columns | {"visits": visits, "complexity": c, "loss": losses}))
+        return pa.concat_tables(parts)
+
+    def record(self) -> dict[str, Any]:
+        """Return the results as JSON has them."""
+        raise TypeError(f"{type(self).__name__} has no record")
+
+    def __repr__(self) -> str:
+        place = "" if self.path is None else f" in {self.path}"
+        return f"<{type(self).__name__} {self.label} of {self.model.name}{place}>"
+
+    def _repr_html_(self) -> str | None:
+        return represented("run_html", self)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def _standard_error(values: Sequence[float]) -> float | None:
+    if len(values) < 2:
+        return None
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))

@@ -1,0 +1,261 @@
+"""What came of exploring: an `ExploreRun`, in memory first, and as a run's folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdpdsl.compile.model import Model
+from mdpdsl.compile.stored import StoredModel
+from mdpdsl.diagnostics import RunError
+from mdpdsl.estimate.confidence_sets import confidence_sets
+from mdpdsl.estimate.metrics import Measures, history_arrays, measure
+from mdpdsl.estimate.reference import (
+    Reference,
+    estimate_reference,
+    log_reference,
+    truth_reference,
+)
+from mdpdsl.estimate.run_result import RunResult, RunTrial
+from mdpdsl.estimate.saved import save_estimated_graph
+from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.files import write_arrays, write_json
+from mdpdsl.formats.npz import save_graph
+from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.space import FloatArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.logs.order import LoggedTransitions, load_transitions, save_transitions
+from mdpdsl.runs.arrays import DAMAGE, read_counts, read_metrics, save_counts
+from mdpdsl.runs.directory import (
+    COUNTS,
+    EPISODES,
+    EXPLORED,
+    METRICS,
+    RADII,
+    REPLAYED_LOG,
+    WARM_START,
+    RunDirectory,
+)
+from mdpdsl.runs.models import resumed_model
+from mdpdsl.runs.places import RunPlace, what_is_missing
+from mdpdsl.runs.records import ExploreRecord, RunConfiguration, decoded, encoded
+
+
+@dataclass(frozen=True, eq=False)
+class ExploreRun(RunResult):
+    """A run of an explorer: its trials, how good they are, and the estimate that came of them."""
+
+    settings: ExploreSettings
+    summary: ExploreRecord | None  # None for a live run that was read before it was finished
+    logged: LoggedTransitions | None = None  # the log that was replayed
+    warm_start: Counts | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all trials are done; otherwise the run was stopped."""
+        return self.summary is not None and self.summary.finished
+
+    @property
+    def steps(self) -> int:
+        """The steps of a trial."""
+        return self.settings.steps
+
+    @property
+    def worst(self) -> float | None:
+        """L_Worst, the mean over the trials that left no pair unvisited."""
+        return self.figures.worst
+
+    @property
+    def average(self) -> float | None:
+        """L_Avg, the mean over the trials that left no pair unvisited."""
+        return self.figures.average
+
+    @property
+    def failure_rate(self) -> float:
+        """The share of trials that left a pair unvisited."""
+        return self.figures.failure_rate
+
+    @property
+    def optimum(self) -> Mapping[str, float] | None:
+        """The least possible `worst` and `average`; None if they are not known."""
+        return None if self.summary is None else self.summary.optimum
+
+    @property
+    def optimum_reason(self) -> str | None:
+        """Why no optimum is known."""
+        return None if self.summary is None else self.summary.optimum_reason
+
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        """Observations of a live system that could not be counted, by reason."""
+        return {} if self.summary is None else self.summary.rejected or {}
+
+    @property
+    def speed(self) -> float | None:
+        """Steps per second."""
+        return None if self.summary is None else self.summary.steps_per_second
+
+    def record(self) -> dict[str, Any]:
+        """Return the results as JSON has them."""
+        if self.summary is None:
+            raise RunError(f"{self.path} was not finished, so it has no results yet")
+        configuration = self.configuration
+        return {
+            "model": configuration.model,
+            "hash": configuration.hash,
+            "parameters": dict(configuration.parameters),
+            **asdict(self.settings),
+            "horizon": self.settings.horizon_text,
+            **encoded(self.summary),
+            "run": None if self.path is None else str(self.path),
+        }
+
+    def save(self, path: str | Path) -> ExploreRun:
+        """Write a run's folder, which `mdpdsl.open_run` reads; return the result as it is there.
+
+        A live run is best explored with `out`: then every observation is kept as it is made.
+        """
+        if self.kind == "live":
+            raise RunError("a live run is saved as it is explored: give `out=` when it begins")
+        with RunDirectory.create(Path(path), self.configuration, self.model.source.text) as run:
+            save_start(run, self.model, self.logged, self.warm_start)
+            return save_results(run, self)
+
+
+def save_start(
+    run: RunDirectory,
+    model: Model,
+    logged: LoggedTransitions | None = None,
+    warm_start: Counts | None = None,
+) -> None:
+    """Write what a run needs beside its configuration to begin, and to be resumed."""
+    if isinstance(model, StoredModel):
+        save_graph(model, run.path / EXPLORED)
+    if warm_start is not None:
+        save_counts(warm_start, run.path / WARM_START)
+    if logged is not None:
+        save_transitions(logged, run.path / REPLAYED_LOG)
+
+
+def save_results(run: RunDirectory, result: ExploreRun) -> ExploreRun:
+    """Write the results of a run into its folder; return the result as it is there."""
+    saved = replace(result, path=run.path)
+    for trial in result.trials:
+        folder = run.trial(trial.index)
+        save_counts(trial.counts, folder / COUNTS)
+        write_arrays(folder / METRICS, dict(trial.metrics))
+        save_estimated_graph(folder, trial.counts, result.model, result.prior)
+        if (folder / EPISODES).exists():
+            assert result.summary is not None
+            _write_gaps(folder / EPISODES, result.summary.utility_optimum)
+    run.write_summary(saved.record())
+    return saved
+
+
+def _write_gaps(path: Path, optimum: float | None) -> None:
+    """Add U* and U* - U, the gap that the paper's theorem is about, to a record of episodes."""
+    episodes = json.loads(path.read_text("utf-8"))["episodes"]
+    for episode in episodes:
+        known = optimum is not None and episode["utility"] is not None
+        episode["gap"] = optimum - episode["utility"] if known else None
+    write_json(path, {"utility_optimum": optimum, "episodes": episodes})
+
+
+def explore_trial(index: int, counts: Counts, history: Sequence[Measures]) -> RunTrial:
+    """Return a trial of a run from what it measured over time."""
+    return RunTrial(index, counts, history_arrays(history), history[-1])
+
+
+def open_explore_run(place: RunPlace, one: Path | None) -> ExploreRun:
+    """Read a run of an explorer, or one trial of it; raise RunError, ModelError or ValueError."""
+    run, configuration = place.run, place.configuration
+    record = run.summary()
+    folders = [one] if one is not None else run.array_folders(configuration)
+    is_live = configuration.system is not None
+    if (record is None and not is_live) or not (folders[0] / COUNTS).exists():
+        raise RunError("; ".join(what_is_missing(place, COUNTS)))
+    model = resumed_model(run, configuration)
+    graph = model.graph
+    if graph.hash != configuration.hash:
+        raise RunError(
+            f"{run.path}: the model now builds to another hash than when the run started; the "
+            "versions differ, so run it again"
+        )
+    counts = [read_counts(folder / COUNTS, graph.n_pairs, graph.n_states) for folder in folders]
+    logged = _logged(run) if configuration.options.log is not None else None
+    if is_live:
+        reference = estimate_reference(counts)
+    elif logged is not None:
+        reference = log_reference(logged, graph)
+    else:
+        reference = truth_reference(graph)
+    trials = [
+        _trial(index, folder, each, configuration, reference)
+        for index, (folder, each) in enumerate(zip(folders, counts, strict=True))
+    ]
+    return ExploreRun(
+        model=model,
+        configuration=configuration,
+        trials=tuple(trials),
+        reference=reference,
+        radius=_radius(folders[0], graph),
+        path=run.path,
+        settings=ExploreSettings(**configuration.settings),
+        summary=None if record is None else decoded(ExploreRecord, record),
+        logged=logged,
+    )
+
+
+def _logged(run: RunDirectory) -> LoggedTransitions:
+    try:
+        return load_transitions(run.path / REPLAYED_LOG)
+    except (OSError, *DAMAGE):
+        raise RunError(f"{run.path} has no readable {REPLAYED_LOG}; start a new run") from None
+
+
+def _trial(
+    index: int,
+    folder: Path,
+    counts: Counts,
+    configuration: RunConfiguration,
+    reference: Reference,
+) -> RunTrial:
+    metrics = read_metrics(folder / METRICS)
+    if metrics and len(metrics["step"]):
+        last = {name: float(column[-1]) for name, column in metrics.items()}
+        final = Measures(
+            step=int(last["step"]),
+            unvisited=int(last["unvisited"]),
+            worst=_known(last["worst"]),
+            average=_known(last["average"]),
+            utility=_known(last["utility"]),
+        )
+        return RunTrial(index, counts, metrics, final)
+    c, measured = reference.complexity, reference.measured
+    kappa = float(configuration.settings.get("kappa", 1.0))
+    final = measure(counts.n_transitions, counts.visits[measured], c[measured], kappa)
+    return RunTrial(index, counts, {}, final)
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def _radius(folder: Path, graph: TransitionGraph) -> FloatArray | None:
+    """Read the radii of a live run's confidence sets."""
+    path = folder / RADII
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as saved:
+        radius = np.asarray(saved["radius"], np.float64)
+    return radius if len(radius) == graph.n_pairs else None
+
+
+def live_radius(counts: Counts, graph: TransitionGraph, settings: ExploreSettings) -> FloatArray:
+    """Return the l1 radii of the confidence sets of a live run."""
+    return confidence_sets(counts, graph.n_states, settings.delta, settings.radius).radius

@@ -1,0 +1,306 @@
+"""What an explorer is let loose on: a simulated system, or a log that is replayed.
+
+A target knows which settings it allows, what trials run against, and what their results mean.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from mdpdsl.compile.model import Model
+from mdpdsl.compile.stored import stored_keys
+from mdpdsl.compile.system import RawSystem
+from mdpdsl.diagnostics import MdpdslWarning
+from mdpdsl.estimate.reference import Reference, truth_reference
+from mdpdsl.estimate.saved import what_is_left_out
+from mdpdsl.explore.algorithms import EPISODIC, strategy_for
+from mdpdsl.explore.executor import TrialResult, run_trials
+from mdpdsl.explore.feasible import require_explorable
+from mdpdsl.explore.optimum import Limits, best_utility, exploration_limits
+from mdpdsl.explore.progress import trials_progress
+from mdpdsl.explore.result import ExploreRun, explore_trial
+from mdpdsl.explore.settings import ExploreSettings, settings_from
+from mdpdsl.explore.summary import Summary, summarize
+from mdpdsl.graph.counts import Counts
+from mdpdsl.progress import Progress, shown
+from mdpdsl.runs.labels import explorer_label
+from mdpdsl.runs.records import (
+    ExploreRecord,
+    RunConfiguration,
+    RunOptions,
+    TrialRecord,
+    WarmStartRecord,
+)
+from mdpdsl.simulate.failures import SimulationError
+from mdpdsl.simulate.simulate_model import simulated_system
+from mdpdsl.versions import current_versions
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How trials are run."""
+
+    seed: int
+    number: int
+    jobs: int | None = None
+    executor: Executor | None = None
+    progress: bool | Progress | None = None
+
+
+class Target(Protocol):
+    """What trials run against."""
+
+    @property
+    def model(self) -> Model:
+        """The model over whose pairs transitions are counted."""
+
+    def settings(self, given: Mapping[str, object], *rows: Mapping[str, object]) -> ExploreSettings:
+        """Return the settings of a run: given ones override the model's, those the defaults."""
+
+    def require(self, settings: ExploreSettings, explorer: object | None = None) -> None:
+        """Raise SettingsError where an explorer cannot be; warn where it will have difficulties."""
+
+    def options(self) -> RunOptions:
+        """Return how the model was made, and what is replayed."""
+
+    def run(
+        self,
+        settings: ExploreSettings,
+        trials: Trials,
+        folder: Any = None,
+        explorer: object | None = None,
+    ) -> list[TrialResult]:
+        """Run trials; those that were stopped are not finished, and some may be missing."""
+
+    def result(
+        self,
+        configuration: RunConfiguration,
+        settings: ExploreSettings,
+        results: Sequence[TrialResult],
+    ) -> ExploreRun:
+        """Return what trials came to."""
+
+
+def configuration_of(
+    target: Target,
+    settings: ExploreSettings,
+    trials: Trials,
+    warm_start: WarmStartRecord | None = None,
+) -> RunConfiguration:
+    """Return everything that determines a run."""
+    options = target.options()
+    more = () if options.log is None else ("pyarrow",)
+    return RunConfiguration(
+        model=target.model.name,
+        hash=target.model.graph.hash,
+        parameters=dict(target.model.parameters),
+        options=options,
+        settings=asdict(settings),
+        seed=trials.seed,
+        trials=trials.number,
+        versions=current_versions(*more),
+        warm_start=warm_start,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedTarget:
+    """A model that is simulated: the truth is known, and so is the best possible result."""
+
+    model: Model
+    warm_start: Counts | None = None
+
+    @cached_property
+    def limits(self) -> Limits:
+        """The best possible result."""
+        return exploration_limits(self.model.graph)
+
+    def settings(self, given: Mapping[str, object], *rows: Mapping[str, object]) -> ExploreSettings:
+        """Return the settings of a run."""
+        return settings_from(self.model.checked.explore, given, *rows)
+
+    def require(self, settings: ExploreSettings, explorer: object | None = None) -> None:
+        """Refuse what cannot be explored, and warn of what stands in the way."""
+        graph = self.model.graph
+        require_algorithm(settings, graph.n_states, explorer)
+        found = [require_explorable(graph, settings.simulate)]
+        if settings.algorithm in EPISODIC:
+            from mdpdsl.explore.floor import require_floor, slow_oracle
+
+            found += [require_floor(graph, settings), slow_oracle(graph, settings)]
+        self.system(settings)
+        warn(*(warning for warning in found if warning is not None))
+
+    def system(self, settings: ExploreSettings) -> RawSystem | None:
+        """Return the continuous system that the settings simulate; None for the finite model."""
+        return simulated_system(self.model, settings.simulate)
+
+    def options(self) -> RunOptions:
+        """Return how the model was made."""
+        return RunOptions(**self.model.options, **stored_keys(self.model))  # type: ignore[arg-type]
+
+    def run(
+        self,
+        settings: ExploreSettings,
+        trials: Trials,
+        folder: Any = None,
+        explorer: object | None = None,
+    ) -> list[TrialResult]:
+        """Run trials against the simulated system."""
+        label = explorer_label(settings.algorithm, settings.kappa, settings.horizon)
+        graph = self.model.graph
+        with shown(trials.progress, label) as update:
+            limits = None if update is None else self.limits
+            total = settings.steps * trials.number
+            try:
+                return run_trials(
+                    graph,
+                    settings,
+                    seed=trials.seed,
+                    trials=trials.number,
+                    jobs=trials.jobs,
+                    system=self.system(settings),
+                    folder_of=folder,
+                    progress=trials_progress(update, total, graph.n_pairs, limits),
+                    executor=trials.executor,
+                    warm_start=self.warm_start,
+                    **third_party(explorer),
+                )
+            except SimulationError as error:
+                raise SimulationError(
+                    f"the continuous system failed under {label} in {error}"
+                ) from None
+
+    def result(
+        self,
+        configuration: RunConfiguration,
+        settings: ExploreSettings,
+        results: Sequence[TrialResult],
+    ) -> ExploreRun:
+        """Return the trials, measured against the truth and beside the optimum."""
+        graph = self.model.graph
+        summary, limits = summarize(settings, results), self.limits
+        optimum = limits.record()
+        ratio = {
+            "worst": limits.ratio_worst(summary.worst),
+            "average": limits.ratio_average(summary.average),
+        }
+        record = explore_record(
+            configuration,
+            summary,
+            results,
+            [trial_record(result, configuration.seed) for result in results],
+            self.model,
+            results[-1].counts,
+            settings,
+            truth=True,
+            optimum=optimum,
+            optimum_reason=limits.reason,
+            ratio=None if optimum is None else ratio,
+            utility_optimum=best_utility(graph, settings.kappa) if limits.reason is None else None,
+            squared_error=summary.squared_error,
+            **stored_keys(self.model),
+        )
+        counts = {result.index: result.counts for result in results}
+        return explore_run(
+            self.model, configuration, settings, results, counts, truth_reference(graph), record,
+            warm_start=self.warm_start,
+        )  # fmt: skip
+
+
+def third_party(explorer: object | None) -> dict[str, Any]:
+    """Return the argument for an explorer that is not one of ours."""
+    return {} if explorer is None else {"explorer": explorer}
+
+
+def warn(*messages: str) -> None:
+    """Warn a person, each message once."""
+    for message in dict.fromkeys(messages):
+        warnings.warn(message, MdpdslWarning, stacklevel=3)
+
+
+def require_algorithm(settings: ExploreSettings, n_states: int, explorer: object | None) -> None:
+    """Raise SettingsError where an algorithm is unknown, or the oracle it needs is missing."""
+    if explorer is not None:
+        return
+    strategy_for(settings, n_states)
+    if settings.algorithm in EPISODIC:
+        from mdpdsl.explore.algorithms.oracle_episodes import oracle_of
+
+        oracle_of(settings)
+
+
+def explore_record(
+    configuration: RunConfiguration,
+    summary: Summary,
+    results: Sequence[TrialResult],
+    trials: Sequence[TrialRecord],
+    model: Model,
+    counts: Counts,
+    settings: ExploreSettings,
+    **rest: Any,
+) -> ExploreRecord:
+    """Return what a run came to; `rest` is what its kind has of its own."""
+    is_finished = len(results) == configuration.trials and all(r.is_finished for r in results)
+    return ExploreRecord(
+        seed=configuration.seed,
+        trials=trials,
+        warm_start=configuration.warm_start,
+        failure_rate=summary.failure_rate,
+        worst=summary.worst,
+        average=summary.average,
+        worst_se=summary.worst_se,
+        average_se=summary.average_se,
+        steps_per_second=summary.steps_per_second,
+        residual=summary.residual,
+        versions=configuration.versions,
+        finished=is_finished,
+        **what_is_left_out(counts, model, settings.prior),
+        **rest,
+    )
+
+
+def explore_run(
+    model: Model,
+    configuration: RunConfiguration,
+    settings: ExploreSettings,
+    results: Sequence[TrialResult],
+    counts: Mapping[int, Counts],
+    reference: Reference,
+    record: ExploreRecord,
+    **more: Any,
+) -> ExploreRun:
+    """Put the result together."""
+    trials = [explore_trial(r.index, counts[r.index], r.history) for r in results if r.history]
+    return ExploreRun(
+        model=model,
+        configuration=configuration,
+        trials=tuple(trials),
+        reference=reference,
+        radius=None,
+        path=None,
+        settings=settings,
+        summary=record,
+        **more,
+    )
+
+
+def trial_record(result: TrialResult, seed: int | None) -> TrialRecord:
+    """Return what one trial came to."""
+    measures = result.measures
+    return TrialRecord(
+        trial=result.index,
+        failed=result.failed,
+        unvisited=measures.unvisited if measures else None,
+        worst=measures.worst if measures else None,
+        average=measures.average if measures else None,
+        seconds=result.seconds,
+        seed=seed,
+        squared_error=measures.squared_error if measures else None,
+        transitions=measures.transitions if measures else None,
+    )

@@ -1,0 +1,122 @@
+"""Progress of long work, and Ctrl-C while it lasts.
+
+Every verb takes `progress`: True shows a bar in a terminal or a notebook, a callable is called with
+the steps done, their total (None if unknown) and a note.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+#: Called with the steps done, their total and a note.
+Progress = Callable[[int, int | None, str], None]
+
+
+@contextmanager
+def shown(progress: bool | Progress | None, title: str) -> Iterator[Progress | None]:
+    """Give what to call with progress: the caller's own function, a bar, or None for nothing."""
+    if progress is None or progress is False:
+        yield None
+    elif progress is True:
+        with _bar(title) as update:
+            yield update
+    else:
+        begin = getattr(progress, "begin", None)  # one that names what it shows
+        if begin is not None:
+            begin(title)
+        yield progress
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Progress]:
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+    from rich.text import Text
+
+    began = time.perf_counter()
+    bar = Bar(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[share]}"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    task: Any = bar.add_task(title, total=None, share="", rate="")
+    notes = Text("", style="dim")
+    console = Console(stderr=True)
+    with Live(Group(bar, notes), console=console, transient=True, refresh_per_second=8):
+
+        def update(done: int, total: int | None, note: str) -> None:
+            seconds = time.perf_counter() - began
+            share = f"{done / total:>4.0%}" if total else f"{done:,}"
+            rate = f"{done / seconds:,.0f}/s" if seconds > 0.5 and done > seconds else ""
+            bar.update(task, completed=done, total=total, share=share, rate=rate)
+            notes.plain = note
+
+        yield update
+
+
+class Interrupts:
+    """Counts Ctrl-C, so that work stops between two pieces; the second one stops at once."""
+
+    def __init__(self) -> None:
+        self.is_interrupted = False
+
+    def __call__(self, number: int, frame: object) -> None:
+        """Take note of Ctrl-C."""
+        if self.is_interrupted:
+            raise KeyboardInterrupt
+        self.is_interrupted = True
+
+
+@contextmanager
+def heeding_interrupts() -> Iterator[Interrupts]:
+    """Have Ctrl-C noted instead of raised; in other threads than the main one it is never seen."""
+    interrupts = Interrupts()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+    previous = signal.signal(signal.SIGINT, interrupts)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+class Watch:
+    """Watches a solver: shows its progress, and says when to stop (time is up, or Ctrl-C)."""
+
+    def __init__(
+        self,
+        interrupts: Interrupts,
+        time_limit: float | None = None,
+        show: Callable[[int, float], None] | None = None,
+    ) -> None:
+        self._interrupts = interrupts
+        self._deadline = None if time_limit is None else time.monotonic() + time_limit
+        self._show = show
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self._interrupts.is_interrupted
+
+    def __call__(self, iterations: int, bound: float) -> bool:
+        """Take note of progress; return whether to continue."""
+        if self._show is not None and iterations > 0:
+            self._show(iterations, bound)
+        is_late = self._deadline is not None and time.monotonic() > self._deadline
+        return not self.is_interrupted and not is_late
+
+
+def is_terminal() -> bool:
+    """Return whether standard error is a terminal."""
+    return sys.stderr.isatty()

@@ -1,0 +1,73 @@
+"""The folder of a comparison: a run for each row, and the list of those that are finished."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mdpdsl.diagnostics import RunError
+from mdpdsl.files import write_json
+from mdpdsl.runs.directory import COMPARISON, RunDirectory, lock_new_folder
+from mdpdsl.runs.labels import row_folder
+from mdpdsl.runs.records import RunConfiguration
+
+
+class ComparisonDirectory:
+    """A folder that holds a run of each row; a row that was stopped can be resumed as a run."""
+
+    def __init__(self, path: Path, model: str) -> None:
+        """Make the folder; raise RunError where there is something already."""
+        self.path = path
+        self._model = model
+        self._rows: list[str] = []
+        try:
+            self._lock = lock_new_folder(path)
+        except OSError as error:
+            raise RunError(f"cannot write to {path}: {error.strerror}") from None
+
+    def begin(
+        self, settings: Mapping[str, Any], configuration: RunConfiguration, source: str
+    ) -> RunDirectory:
+        """Make the run of the next row."""
+        name = row_folder(len(self._rows) + 1, settings)
+        return RunDirectory.create(self.path / name, configuration, source)
+
+    def finish(self, run: RunDirectory) -> None:
+        """List a row whose results are written."""
+        self._rows.append(run.path.name)
+        record = {"format": 1, "model": self._model, "rows": self._rows}
+        write_json(self.path / COMPARISON, record)
+
+    def __enter__(self) -> ComparisonDirectory:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+
+def is_comparison(path: Path) -> bool:
+    """Return whether a folder holds a comparison."""
+    return (path / COMPARISON).exists()
+
+
+def run_folders(paths: Sequence[str | Path]) -> list[Path]:
+    """Return the runs that paths name: a comparison names those of all its rows."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if not is_comparison(path):
+            found.append(path)
+            continue
+        try:
+            rows = json.loads((path / COMPARISON).read_text("utf-8"))["rows"]
+            found += [path / str(row) for row in rows]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{path / COMPARISON} cannot be read: {error}") from None
+    return found

@@ -1,0 +1,194 @@
+"""The verb `allocate`: the best possible shares of visits, with the model known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdpdsl.compile.model import Model, as_model
+from mdpdsl.compile.stored import stored_keys
+from mdpdsl.diagnostics import FormatError, SettingsError
+from mdpdsl.files import write_arrays, write_text
+from mdpdsl.formats.policy_files import save_policy
+from mdpdsl.graph.complexity import RATES, complexity, squared_l2_complexity
+from mdpdsl.graph.policy import Policy
+from mdpdsl.graph.tables import Tabular, pair_csv, pair_records, pair_table
+from mdpdsl.programs.allocation import Allocation as Shares
+from mdpdsl.programs.allocation import optimal_allocation
+from mdpdsl.programs.occupancy import stationary_policy
+from mdpdsl.programs.program import Status, load_backend
+from mdpdsl.progress import Progress, shown
+from mdpdsl.representation import represented
+from mdpdsl.versions import current_versions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mdpdsl.compile.model import Estimating
+
+METHODS = ("newton", "lp")
+SUFFIXES = (".npz", ".csv")
+
+#: Pairs listed at either end.
+N_LISTED = 3
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Allocation(Shares, Tabular):
+    """The best shares of visits of a model, how good they are, and how far from the best at most.
+
+    Nothing does better than its `worst` (kappa = inf) and `average` (kappa = 2 with the distance
+    root-l2): they are the limits that explorers are measured against.
+    """
+
+    model: Model
+    distance: str
+    method: str
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether the gap is within the tolerance."""
+        return self.status is Status.OPTIMAL
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The policy whose visits have these shares."""
+        graph = self.model.graph
+        return Policy(self.model.name, graph.hash, stationary_policy(graph, self.occupancy))
+
+    @cached_property
+    def extremes(self) -> tuple[list[int], list[int]]:
+        """The pairs with the most visits, and of those in need the ones with the fewest."""
+        d = self.occupancy
+        most = np.argsort(-d, kind="stable")[:N_LISTED]
+        others = np.concatenate([self.without_need, self.left_out])
+        in_need = np.setdiff1d(np.flatnonzero(d > 0), others)
+        rarest = in_need[np.argsort(d[in_need], kind="stable")][:N_LISTED]
+        return most.tolist(), rarest.tolist()
+
+    def table(self) -> pa.Table:
+        """Return one row for each pair: its share of all visits, and its share of its state's."""
+        columns = {"occupancy": self.occupancy, "probability": self.policy.probability}
+        return pair_table(self.model.graph, columns)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the shares: `.npz` or `.csv`."""
+        path = Path(path)
+        if path.suffix not in SUFFIXES:
+            raise FormatError(f"{path}: takes a file ending in {' or '.join(SUFFIXES)}")
+        graph, shares = self.model.graph, {"occupancy": self.occupancy}
+        if path.suffix == ".csv":
+            write_text(path, pair_csv(graph, shares))
+        else:
+            kind = {"kind": np.array("occupancy"), "hash": np.array(graph.hash)}
+            write_arrays(path, kind | shares)
+        return path
+
+    def save_policy(self, path: str | Path) -> Path:
+        """Write the policy: `.npz`, `.csv` or `.json`."""
+        save_policy(self.policy, self.model.graph, Path(path))
+        return Path(path)
+
+    def record(self) -> dict[str, Any]:
+        """Return the results as JSON has them."""
+        graph = self.model.graph
+        most, rarest = self.extremes
+        shares = {"occupancy": self.occupancy}
+        return {
+            "model": self.model.name,
+            "hash": graph.hash,
+            "parameters": dict(self.model.parameters),
+            "kappa": _number(self.kappa) or "inf",
+            "distance": self.distance,
+            "method": self.method,
+            "status": str(self.status),
+            "objective": _number(self.objective),
+            "gap": _number(self.gap),
+            "worst": _number(self.worst),
+            "average": _number(self.average),
+            "residual": self.residual,
+            "iterations": self.iterations,
+            "seconds": self.seconds,
+            "pairs": graph.n_pairs,
+            "without_need": len(self.without_need),
+            "left_out": len(self.left_out),
+            "most_visited": pair_records(graph, most, shares),
+            "rarest": pair_records(graph, rarest, shares),
+            "versions": current_versions(),
+            **stored_keys(self.model),
+        }
+
+    def __repr__(self) -> str:
+        figures = f"L_Worst {self.worst:,.6g}, L_Avg {self.average:,.6g}, gap {self.gap:.1e}"
+        return f"<Allocation of {self.model.name}, kappa = {self.kappa:g}: {figures}>"
+
+    def _repr_html_(self) -> str | None:
+        return represented("allocation_html", self)
+
+
+def allocate(
+    model: Model | Estimating,
+    *,
+    kappa: float | None = None,
+    distance: str = "squared-l2",
+    recurrent: bool = False,
+    component: int | None = None,
+    method: str = "newton",
+    backend: str | None = None,
+    time_limit: float | None = None,
+    progress: bool | Progress | None = None,
+) -> Allocation:
+    """Find the best possible allocation of visits, with the model known.
+
+    `kappa` is 1 or more, or `math.inf` for the worst case; by default that of the model's `explore`
+    block, else 1. `recurrent` leaves out what no policy can keep visiting, `component` says which
+    part of the model to stay in. The method lp solves kappa = inf as a linear program.
+
+    >>> import math, mdpdsl
+    >>> best = mdpdsl.allocate(mdpdsl.load("riverswim"), kappa=math.inf)
+    >>> round(best.worst, 2), best.gap < 1e-6
+    (3.79, True)
+    """
+    allocated = as_model(model)
+    if component is not None and not recurrent:
+        raise SettingsError("`component=` needs `recurrent=`")
+    if method not in METHODS:
+        raise SettingsError(f"there is no method `{method}`; there are {', '.join(METHODS)}")
+    if distance not in RATES:
+        raise SettingsError(f"there is no distance `{distance}`; there are {', '.join(RATES)}")
+    if kappa is None:
+        kappa = float(allocated.checked.explore.get("kappa", 1))
+    if method == "lp" and not math.isinf(kappa):
+        raise SettingsError("the `method=` lp is for the `kappa=` inf alone")
+    graph = allocated.graph
+    if not graph.has_dynamics:
+        raise SettingsError(
+            "the model has no dynamics to allocate visits by; estimate them from a log, or add "
+            "`on` lines or equations"
+        )
+    with shown(progress, "allocating") as update:
+        shares = optimal_allocation(
+            graph,
+            complexity(graph, distance),
+            kappa,
+            losses=squared_l2_complexity(graph),
+            recurrent=recurrent,
+            component=component,
+            time_limit=time_limit,
+            backend=load_backend(backend or "highs") if method == "lp" else None,
+            watch=None
+            if update is None
+            else lambda steps, gap: update(steps, None, f"gap {gap:.1e}"),
+        )
+    values = {field.name: getattr(shares, field.name) for field in fields(Shares)}
+    return Allocation(**values, model=allocated, distance=distance, method=method)
+
+
+def _number(value: float) -> float | None:
+    """Return a number for JSON, which has no infinity."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,227 @@
+"""The verb `solve`: the best policy of a model for a question, with a certified bound."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdpdsl.compile.model import Model, as_model
+from mdpdsl.compile.stored import stored_keys
+from mdpdsl.diagnostics import SolveError
+from mdpdsl.files import write_arrays, write_text
+from mdpdsl.formats.policy_files import check_policy_path, save_policy
+from mdpdsl.graph.policy import Policy
+from mdpdsl.graph.space import FloatArray, Value
+from mdpdsl.graph.tables import Tabular, state_table
+from mdpdsl.progress import Progress, Watch, heeding_interrupts, shown
+from mdpdsl.representation import represented
+from mdpdsl.solve.discounted import DISCOUNT, solve_discounted
+from mdpdsl.solve.reachability import solve_reachability
+from mdpdsl.solve.solution import SolveOutcome, SolveStatus
+from mdpdsl.versions import current_versions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mdpdsl.compile.model import Estimating
+
+
+@dataclass(frozen=True, eq=False)
+class Solution(Tabular):
+    """The best policy for a question, what it is worth, and how far from the optimum at most."""
+
+    model: Model
+    outcome: SolveOutcome
+    status: str  # optimal, time limit, interrupted, precision limit or failed
+    discount: float | None  # None: the question is a probability
+    reach: str | None
+    minimise: bool
+
+    @property
+    def value(self) -> float:
+        """The value expected over the initial states."""
+        return self.outcome.value
+
+    @property
+    def bound(self) -> float:
+        """No state's value is further than this from the optimum; certified."""
+        return self.outcome.bound
+
+    @property
+    def values(self) -> FloatArray:
+        """The value of every state, [n_states]."""
+        return self.outcome.values
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether the bound is within the tolerance that was asked for."""
+        return self.outcome.status is SolveStatus.OPTIMAL
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The policy: one action in each state."""
+        return Policy.deterministic(self.model.name, self.model.graph, self.outcome.choice)
+
+    @property
+    def actions(self) -> list[str]:
+        """The action to take in each state, by name."""
+        graph = self.model.graph
+        return [graph.actions.labels[graph.pair_action[pair]] for pair in self.outcome.choice]
+
+    def table(self) -> pa.Table:
+        """Return one row for each state: its variables, the action to take, its value."""
+        return state_table(self.model.graph, {"action": self.actions, "value": self.values})
+
+    def save(self, path: str | Path) -> Path:
+        """Write the value and the action of every state: `.csv`, `.json` or `.npz`."""
+        path = Path(path)
+        check_policy_path(path)
+        _save_values(self, path)
+        return path
+
+    def save_policy(self, path: str | Path) -> Path:
+        """Write the policy: `.csv`, `.json` or `.npz`."""
+        save_policy(self.policy, self.model.graph, Path(path))
+        return Path(path)
+
+    def record(self) -> dict[str, Any]:
+        """Return the results as JSON has them."""
+        graph, outcome = self.model.graph, self.outcome
+        return {
+            "model": self.model.name,
+            "hash": graph.hash,
+            "parameters": dict(self.model.parameters),
+            "states": graph.n_states,
+            "pairs": graph.n_pairs,
+            "status": self.status,
+            "method": outcome.method,
+            "variant": outcome.variant,
+            "direction": "min" if self.minimise else "max",
+            "discount": self.discount,
+            "label": self.reach,
+            "value": outcome.value,
+            "bound": outcome.bound,
+            "residual": outcome.residual,
+            "iterations": outcome.iterations,
+            "seconds": outcome.seconds,
+            "message": outcome.message,
+            "versions": current_versions(),
+            **stored_keys(self.model),
+        }
+
+    def __repr__(self) -> str:
+        what = f"reach {self.reach}" if self.reach is not None else f"discount {self.discount:g}"
+        return f"<Solution of {self.model.name}, {what}: {self.value:.6g} ± {self.bound:.1g}>"
+
+    def _repr_html_(self) -> str | None:
+        return represented("solution_html", self)
+
+
+def solve(
+    model: Model | Estimating,
+    *,
+    discount: float | None = None,
+    reach: str | None = None,
+    minimise: bool = False,
+    method: str = "auto",
+    tolerance: float | None = None,
+    backend: str | None = None,
+    time_limit: float | None = None,
+    progress: bool | Progress | None = None,
+) -> Solution:
+    """Find the best policy for a model's rewards, or for reaching a label.
+
+    `discount` (0.99 by default) is for the expected sum of discounted rewards; `reach` names a
+    label, for the probability of reaching it. The method is auto, vi, mpi, pi or lp; `backend`
+    names the solver of lp. Ctrl-C, or the end of `time_limit` in seconds, returns what is known by
+    then, with a bound that holds.
+
+    >>> import mdpdsl
+    >>> solution = mdpdsl.solve(mdpdsl.load("riverswim"), discount=0.95)
+    >>> round(solution.value, 3), solution.actions[0]
+    (2.071, 'right')
+    """
+    if reach is not None and discount is not None:
+        raise SolveError(
+            "`reach=` asks for a probability, which is not discounted; leave out `discount=`"
+        )
+    if backend is not None and method != "lp":
+        raise SolveError(
+            "`backend=` names the solver of a linear program; it needs the `method=` lp"
+        )
+    solved = as_model(model)
+    rate = None if reach is not None else DISCOUNT if discount is None else discount
+    options: dict[str, Any] = {
+        "is_minimised": minimise,
+        "method": method,
+        "tolerance": tolerance,
+        "backend": backend or "highs",
+        "time_limit": time_limit,
+    }
+    with shown(progress, "solving") as update, heeding_interrupts() as interrupts:
+        watch = Watch(interrupts, time_limit, _showing(update, tolerance or 1e-6))
+        if reach is not None:
+            outcome = solve_reachability(solved.graph, reach, watch=watch, **options)
+        else:
+            assert rate is not None
+            outcome = solve_discounted(solved.graph, rate, watch=watch, **options)
+    status = str(outcome.status)
+    if outcome.status is SolveStatus.STOPPED:
+        status = "interrupted" if watch.is_interrupted else "time limit"
+    return Solution(solved, outcome, status, rate, reach, minimise)
+
+
+def _showing(update: Progress | None, tolerance: float) -> Callable[[int, float], None] | None:
+    """Return what shows a solver's bound on its way to the tolerance, on a logarithmic scale."""
+    if update is None:
+        return None
+    widest = 0.0
+
+    def show(iterations: int, bound: float) -> None:
+        nonlocal widest
+        if not 0 < bound < math.inf:
+            return
+        widest = max(widest, bound)
+        whole = math.log(max(widest / tolerance, 1 + 1e-9))
+        done = min(1.0, max(0.0, math.log(widest / bound) / whole))
+        update(round(100 * done), 100, f"{iterations:,} iterations, bound {bound:.1e}")
+
+    return show
+
+
+def _save_values(solution: Solution, path: Path) -> None:
+    graph, values, bound = solution.model.graph, solution.values, solution.bound
+    if path.suffix == ".npz":
+        header = {"kind": np.array("values"), "hash": np.array(graph.hash)}
+        write_arrays(path, {**header, "values": values, "bound": np.array(bound)})
+        return
+    names = [*(variable.name for variable in graph.states.variables), "action", "value"]
+    rows: list[list[Value]] = [
+        [*graph.states.native(state).values(), action, float(values[state])]
+        for state, action in enumerate(solution.actions)
+    ]
+    if path.suffix == ".json":
+        record = {"kind": "values", "hash": graph.hash, "bound": bound}
+        text = json.dumps(record | {"columns": names, "rows": rows}, allow_nan=False)
+        write_text(path, text + "\n")
+        return
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([[_exact(value) for value in row] for row in rows])
+    write_text(path, buffer.getvalue())
+
+
+def _exact(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from mdpdsl.kernels.compiled import inner, seldom, total
+from mdpdsl.kernels.compiled import entry, inner, seldom, total
 from mdpdsl.kernels.following import draw_pair
 from mdpdsl.kernels.incentives import KAPPA, POLICY, RANDOM, TRACKING, Strategy, reward_after_visit
 from mdpdsl.kernels.iteration import bounds_after_visit, expectation, iterate
@@ -69,7 +69,7 @@ def learn(memory: Memory, strategy: Strategy, pair: int, following: int) -> None
         bounds_after_visit(memory, strategy, pair, all_changed)
 
 
-@seldom
+@entry
 def bellman_residual(memory: Memory, strategy: Strategy) -> float:
     """Return the span of TV - V relative to the span of V: how far the values are from solved."""
     low, high = math.inf, -math.inf

@@ -16,6 +16,7 @@ import numpy as np
 
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray
+from mdpdsl.kernels.compiled import seldom
 
 #: Share of a sweep's change that is taken over.
 LAZINESS = 0.9
@@ -139,7 +140,7 @@ def visits_before_end(
     return total, False
 
 
-@nb.njit(cache=True)
+@seldom
 def _best_expectation(balls: Balls, values: FloatArray, pair: int, best_state: int) -> float:
     """Return the largest expectation of the values within the ball of a pair."""
     top = values[best_state]
@@ -158,7 +159,7 @@ def _best_expectation(balls: Balls, values: FloatArray, pair: int, best_state: i
     return total + (moved - left) * top
 
 
-@nb.njit(cache=True)
+@seldom
 def _movable(balls: Balls, start: int, end: int, pair: int, best_state: int) -> float:
     """Return how much mass of a row may go to the best state."""
     here = 0.0
@@ -168,7 +169,7 @@ def _movable(balls: Balls, start: int, end: int, pair: int, best_state: int) -> 
     return min(balls.radius[pair] / 2.0, max(0.0, 1.0 - here))
 
 
-@nb.njit(cache=True)
+@seldom
 def _sort_row(balls: Balls, values: FloatArray, start: int, end: int) -> None:
     """Sort a row's entries by value, ascending; by insertion, as the last order nearly holds."""
     for i in range(start + 1, end):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 
 from mdpdsl.compile.bytecode import Instructions
@@ -41,7 +40,7 @@ from mdpdsl.compile.system import (
 from mdpdsl.compile.transitions import PROBABILITY_TOLERANCE
 from mdpdsl.graph.space import SET_TOLERANCE, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.compiled import inner
+from mdpdsl.kernels.compiled import entry, inner
 from mdpdsl.kernels.registers import maximum, minimum, modulo, run
 
 
@@ -86,7 +85,7 @@ def forget_failure(simulator: SystemSimulator) -> None:
     simulator.failure[:] = (NO_FAILURE, -1, -1, -1)
 
 
-@nb.njit(cache=True)
+@entry
 def step_system(simulator: SystemSimulator, action: int, generator: np.random.Generator) -> int:
     """Draw the next state; return its index, or -1 where `failure` says why there is none.
 
@@ -95,13 +94,13 @@ def step_system(simulator: SystemSimulator, action: int, generator: np.random.Ge
     return advance(simulator, action, generator)
 
 
-@nb.njit(cache=True)
+@entry
 def start_system(simulator: SystemSimulator, generator: np.random.Generator) -> int:
     """Draw an initial state; return its index, or -1."""
     return _drawn_start(simulator, generator)
 
 
-@nb.njit(cache=True)
+@entry
 def place_system(simulator: SystemSimulator, values: FloatArray) -> int:
     """Put the system somewhere; return the index of its state, or -1."""
     return _placed(simulator, values)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 
 from mdpdsl.compile.bytecode import (
@@ -54,9 +53,10 @@ from mdpdsl.compile.bytecode import (
     WRAP,
 )
 from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.kernels.compiled import entry, inner
 
 
-@nb.njit(cache=True, error_model="numpy")
+@entry
 def run(
     instructions: np.ndarray, begin: int, end: int, registers: FloatArray, faults: IntArray
 ) -> None:
@@ -91,7 +91,7 @@ def run(
         faults[out] = fault
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inner
 def _value(operation: int, x: float, y: float, z: float) -> float:
     if operation == ADD:
         return x + y
@@ -164,19 +164,19 @@ def _value(operation: int, x: float, y: float, z: float) -> float:
     return math.nan
 
 
-@nb.njit(cache=True)
+@inner
 def minimum(x: float, y: float) -> float:
     """Return the smaller number, NaN if one is; of 0 and -0 the second, as NumPy does."""
     return x if x < y or x != x else y
 
 
-@nb.njit(cache=True)
+@inner
 def maximum(x: float, y: float) -> float:
     """Return the larger number, NaN if one is; of 0 and -0 the second, as NumPy does."""
     return x if x > y or x != x else y
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inner
 def modulo(x: float, y: float) -> float:
     """Return the remainder with the sign of the divisor, as NumPy has it."""
     rest = np.fmod(x, y)
@@ -187,7 +187,7 @@ def modulo(x: float, y: float) -> float:
     return rest
 
 
-@nb.njit(cache=True)
+@inner
 def _sign(x: float) -> float:
     if x > 0.0:
         return 1.0

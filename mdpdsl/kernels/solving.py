@@ -8,6 +8,7 @@ import numba as nb
 import numpy as np
 
 from mdpdsl.kernels.affine_rows import Rows
+from mdpdsl.kernels.compiled import seldom
 
 
 @nb.njit(cache=True)
@@ -256,7 +257,7 @@ def _backup(rows: Rows, values: np.ndarray, state: int) -> tuple[float, int]:
     return best, chosen
 
 
-@nb.njit(cache=True)
+@seldom
 def _apply(rows: Rows, values: np.ndarray, new: np.ndarray) -> tuple[float, float]:
     low, high = math.inf, -math.inf
     for state in range(len(values)):

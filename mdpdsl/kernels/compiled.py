@@ -60,7 +60,7 @@ inner: Any = _called_by_kernels(forceinline=True)
 #: Large or seldom called: not worth a copy at every call.
 seldom: Any = _called_by_kernels()
 #: Called from Python.
-entry: Any = _compile(cache=True, error_model="numpy")
+entry: Any = _compile(cache=True, error_model="numpy", no_cfunc_wrapper=True)
 
 
 def reading(*signatures: Any) -> Any:

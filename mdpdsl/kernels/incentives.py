@@ -129,7 +129,7 @@ def reward_after_visit(memory: Memory, strategy: Strategy, pair: int) -> bool:
         if largest(memory.visits) > memory.integers[VACUOUS_VISITS]:
             refresh(memory, strategy)
             return True
-    state = memory.pair_state[pair]
+    state = int(memory.pair_state[pair])
     if strategy.kind == MAXENT:
         weight = _weight(memory, strategy, pair)
         for other in range(memory.pair_start[state], memory.pair_start[state + 1]):

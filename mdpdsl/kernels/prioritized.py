@@ -79,7 +79,7 @@ def follow_visit(memory: Memory, strategy: Strategy, pair: int, all_changed: boo
     if all_changed:
         start_afresh(memory, strategy)
         return
-    state = memory.pair_state[pair]
+    state = int(memory.pair_state[pair])
     if strategy.kind == MAXENT:  # the rewards of all pairs of the state have changed
         for other in range(memory.pair_start[state], memory.pair_start[state + 1]):
             memory.q[other] = _fresh_q(memory, strategy, other)
@@ -235,7 +235,7 @@ def _back_up(memory: Memory, strategy: Strategy, state: int) -> None:
         before = memory.q[pair]
         after = before + memory.slot_probability[slot] * change
         memory.q[pair] = after
-        source = memory.pair_state[pair]
+        source = int(memory.pair_state[pair])
         gap = after - memory.value[source]
         threshold = _threshold(memory, strategy, source)
         if gap > threshold or (
@@ -289,6 +289,6 @@ def _dequeue(memory: Memory, takes_last: bool) -> int:
     else:
         place = first
         memory.integers[QUEUE_FIRST] = 0 if first + 1 == len(memory.queue) else first + 1
-    state = memory.queue[place]
+    state = int(memory.queue[place])
     memory.is_queued[state] = False
     return state

@@ -1,4 +1,7 @@
-"""The explore loop: choose, step, count, all compiled."""
+"""The explore loop: choose a pair, draw its successor, learn; and each of them for Python's loops.
+
+Successors are drawn from P(.|s,a) by inversion (see `drawing`).
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def _draw(simulator: Simulator, pair: int, generator: np.random.Generator) -> in
 
 @entry
 def begin(memory: Memory, strategy: Strategy) -> None:
-    """Make rewards and values for a memory that has seen nothing."""
+    """Compute rewards and values for a memory that has seen nothing."""
     start(memory, strategy)
     if strategy.is_prioritized:
         start_afresh(memory, strategy)
@@ -79,7 +82,7 @@ def explore_steps(
 ) -> tuple[int, int]:
     """Explore a simulated system; return the state reached and how many steps were done.
 
-    Fewer than asked for mean that the memory needs a larger pool.
+    If fewer were done than asked for, the memory needs a larger pool.
     """
     for step in range(n_steps):
         if not has_room(memory):

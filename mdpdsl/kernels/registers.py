@@ -1,9 +1,10 @@
 """The interpreter of register bytecode: one compiled function for all models.
 
-Values are those of NumPy's functions, which `compile.expressions` evaluates whole arrays with; the
-transcendental ones are the C library's and may differ from NumPy's in the last digit. Truth values
-are 0 and 1. Beside each register stands its fault: 0, or 1 + the instruction that had no value for
-finite operands, if the value depends on it.
+An instruction computes  registers[out] = operation(registers[a], registers[b], registers[c]).
+Operations give the same values as the NumPy functions with which `compile.expressions` evaluates
+whole arrays; transcendental functions are the C library's and may differ in the last digit. Truth
+values are 0 and 1. Each register has a fault: 0, or, if its value depends on an instruction that
+had no value for finite operands, 1 + that instruction.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ from mdpdsl.kernels.compiled import entry, inner
 def run(
     instructions: np.ndarray, begin: int, end: int, registers: FloatArray, faults: IntArray
 ) -> None:
-    """Carry out the instructions from begin to end."""
+    """Execute the instructions begin, …, end - 1."""
     for i in range(begin, end):
         operation, out = instructions[i, 0], instructions[i, 1]
         a, b, c = instructions[i, 2], instructions[i, 3], instructions[i, 4]
@@ -71,7 +72,7 @@ def run(
             registers[out] = registers[chosen]
             faults[out] = fault if fault != 0 else faults[chosen]
             continue
-        if operation in (AND, OR):  # the second counts only where the first is open
+        if operation in (AND, OR):  # the first may decide alone
             if (x != 0.0) == (operation == AND):
                 registers[out] = y
                 faults[out] = fault if fault != 0 else faults[b]
@@ -166,19 +167,19 @@ def _value(operation: int, x: float, y: float, z: float) -> float:
 
 @inner
 def minimum(x: float, y: float) -> float:
-    """Return the smaller number, NaN if one is; of 0 and -0 the second, as NumPy does."""
+    """Return the smaller number, NaN if either is; of 0 and -0 the second, as NumPy does."""
     return x if x < y or x != x else y
 
 
 @inner
 def maximum(x: float, y: float) -> float:
-    """Return the larger number, NaN if one is; of 0 and -0 the second, as NumPy does."""
+    """Return the larger number, NaN if either is; of 0 and -0 the second, as NumPy does."""
     return x if x > y or x != x else y
 
 
 @inner
 def modulo(x: float, y: float) -> float:
-    """Return the remainder with the sign of the divisor, as NumPy has it."""
+    """Return the remainder with the sign of the divisor, as NumPy does."""
     rest = np.fmod(x, y)
     if rest == 0.0:
         return math.copysign(0.0, y)

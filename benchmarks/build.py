@@ -11,16 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TypedDict
-
-#: Runs of a command whose CPU time is measured.
-N_COMMANDS = 5
 
 GRID_MDP = """\
 mdp grid
@@ -91,27 +87,6 @@ on c -> 0.5: z' = min(z + 1, 99) | 0.5: stay
 
 #: The same product, nearly all of it reached.
 VAST_MDP = CORNER_MDP.replace("mdp corner", "mdp vast").replace("99)", "9_999)")
-
-FIFTY_LINES = "\n".join(
-    [
-        "mdp fifty",
-        *[f"param p{i} = 0.{i + 10}" for i in range(10)],
-        "state x in 0..9",
-        "state y in 0..9",
-        "action a, b, c",
-        "init x = 0, y = 0",
-        *[f"let v{i} = min(x + {i}, 9)" for i in range(10)],
-        *[
-            f"on {action} when x == {i} -> p{i}: x' = v1 | 1 - p{i}: y' = (y + {i} + 1) % 10"
-            for i in range(7)
-            for action in "abc"
-        ],
-        "on any otherwise -> x' = 0, y' = v0",
-        "reward on a : x",
-        "reward when y == 3 : v2",
-        "label goal when x == 9 and y == 9",
-    ]
-)
 
 #: Each program prints one JSON object: n_states, and the seconds from text to model. What a build
 #: would import on its way is imported before, as Storm's libraries are.
@@ -184,7 +159,6 @@ def measure(folder: Path, rounds: int, side: int) -> dict[str, object]:
     strip = written(folder, "strip.mdp", STRIP_MDP)
     corner = written(folder, "corner.mdp", CORNER_MDP)
     vast = written(folder, "vast.mdp", VAST_MDP)
-    fifty = written(folder, "fifty.mdp", FIFTY_LINES)
     ours, storms = [], []
     for _ in range(rounds):
         ours.append(child(MDPDSL, grid, "0"))
@@ -199,8 +173,6 @@ def measure(folder: Path, rounds: int, side: int) -> dict[str, object]:
         "strip": speed([child(MDPDSL, strip, "0") for _ in range(rounds)]),
         "corner": speed([child(MDPDSL, corner, "2000000") for _ in range(rounds)]),
         "refusal": speed([child(MDPDSL, vast, "0") for _ in range(rounds)]),
-        "help_cpu_seconds": cpu_seconds(folder, "--help"),
-        "check_cpu_seconds": cpu_seconds(folder, "check", str(fifty)),
     }
 
 
@@ -230,25 +202,6 @@ def speed(builds: list[Build]) -> Speed:
     }
 
 
-def cpu_seconds(folder: Path, *arguments: str) -> float:
-    """Return the user and system time of the command line, the median of several runs.
-
-    Bytecode is cached as it is for a user, whatever this process was told; the first run fills
-    the caches and does not count.
-    """
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    command = [sys.executable, "-m", "mdpdsl", *arguments]
-    found = []
-    for _ in range(1 + N_COMMANDS):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0, arguments
-        found.append(usage.ru_utime + usage.ru_stime)
-    return statistics.median(found[1:])
-
-
 def report(results: dict[str, object]) -> None:
     titles = {
         "grid": "grid, mdpdsl",
@@ -265,9 +218,6 @@ def report(results: dict[str, object]) -> None:
             f" {found['states_per_second']:>11,.0f} states/s {found['peak_megabytes']:7,.0f} MB"
         )
     print(f"mdpdsl / Storm         {results['ratio']:.2f} x the states per second")
-    print(f"mdpdsl --help          {results['help_cpu_seconds']:.3f} s CPU")
-    n_lines = len(FIFTY_LINES.splitlines())
-    print(f"check of {n_lines} lines      {results['check_cpu_seconds']:.3f} s CPU")
 
 
 if __name__ == "__main__":

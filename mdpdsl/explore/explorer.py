@@ -19,11 +19,10 @@ from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.counts import Counts, counts_from
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.choice import bellman_residual, learn
-from mdpdsl.kernels.incentives import Strategy, start
-from mdpdsl.kernels.loop import choose_pair
-from mdpdsl.kernels.memory import TIME, Memory, has_room, new_memory, with_larger_pool
-from mdpdsl.kernels.prioritized import start_afresh
+from mdpdsl.kernels.choice import bellman_residual
+from mdpdsl.kernels.incentives import Strategy
+from mdpdsl.kernels.loop import begin, choose_pair, learn_step
+from mdpdsl.kernels.memory import TIME, Memory, new_memory, with_larger_pool
 
 if TYPE_CHECKING:
     from mdpdsl.explore.algorithms.oracle_episodes import Episodes
@@ -42,9 +41,7 @@ class Explorer:
         self.strategy: Strategy = strategy_for(settings, spaces.n_states)
         self.memory: Memory = new_memory(spaces.pair_start, spaces.pair_state)
         self.episodes: Episodes | Tracking | None = _stages(settings, spaces)
-        start(self.memory, self.strategy)
-        if self.strategy.is_prioritized:
-            start_afresh(self.memory, self.strategy)
+        begin(self.memory, self.strategy)
 
     def act(self, state: int) -> int:
         """Return the action to take in a state, by its index."""
@@ -68,10 +65,9 @@ class Explorer:
         """Learn from one transition."""
         if not 0 <= next_state < self.spaces.n_states:
             raise ValueError(f"{next_state} is not a state; there are {self.spaces.n_states}")
-        if not has_room(self.memory):
-            self.memory = with_larger_pool(self.memory)
         pair = self.spaces.pair(state, action)
-        learn(self.memory, self.strategy, pair, next_state)
+        while not learn_step(self.memory, self.strategy, pair, next_state):
+            self.memory = with_larger_pool(self.memory)
 
     def learn_counts(self, counts: Counts, steps_done: int = 0) -> None:
         """Learn what was counted elsewhere: its visits count as visits, its time as time.

@@ -168,16 +168,17 @@ def _is_small(graph: TransitionGraph) -> bool:
 
 
 def _closure(branch_start: AnyIntArray, successor: AnyIntArray) -> BoolArray:
-    """Return which state reaches which, [n_states, n_states], by squaring the step matrix."""
+    """Return which state reaches which, [n_states, n_states] (Warshall 1962).
+
+    Whoever reaches a state reaches all that it reaches. Squaring the matrix would do as well, but
+    where processors have other work the threads of a matrix product wait for each other.
+    """
     n_states = len(branch_start) - 1
     reaches = np.eye(n_states, dtype=np.bool_)
     reaches[np.repeat(np.arange(n_states), np.diff(branch_start)), successor] = True
-    while True:
-        steps = reaches.astype(np.float32)
-        further = steps @ steps > 0
-        if np.array_equal(further, reaches):
-            return reaches
-        reaches = further
+    for via in range(n_states):
+        reaches[reaches[:, via]] |= reaches[via]
+    return reaches
 
 
 def _strong_components(

@@ -1,4 +1,5 @@
 """The compiled loops: counting, planning on an estimate, exploring step by step.
 
-Every function takes plain arrays (in named tuples) and is compiled once per machine and cached.
+Kernels take plain arrays, many at a time in named tuples. They are compiled once per machine, at
+their first call, and cached; `compiled` says how.
 """

@@ -1,8 +1,10 @@
-"""Affine rows, what every solver works on; free of compiled code.
+"""Affine rows, the form in which every solver receives its model. Nothing here is compiled.
 
-A row gives a pair's worth  Q(s,a) = constant + sum_s' weight(s') V(s'),  and a state is worth
-V(s) = max_a Q(s,a). Discounted rewards have weight gamma P; the chance of reaching a goal has
-weight P among the states that are undecided, and the constant is the chance to be there at once.
+A row gives the value of a pair,  Q(s,a) = constant + sum_s' weight(s') V(s'),  and a state has the
+value  V(s) = max_a Q(s,a)  (Bellman's equation; Puterman 1994, chapter 6). For discounted rewards
+the weights are gamma P and the constant is the expected reward. For the probability of reaching a
+goal the weights are P restricted to the undecided states, and the constant is the probability of
+reaching the goal in one step.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from mdpdsl.graph.space import FloatArray, IntArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-#: Unsigned, so that compiled code need not ask whether an index counts from the end.
+#: Unsigned, so that compiled code need not check for negative indices.
 IndexArray = npt.NDArray[np.uint32]
-#: Rows and targets have to be countable by 31 bits, as SciPy counts them.
+#: SciPy indexes rows and targets with 31 bits.
 MOST_BRANCHES = 2**31 - 1
 NO_PAIR = 2**32 - 1
 
@@ -39,13 +41,13 @@ def weight_matrix(rows: Rows) -> csr_array:
     from scipy.sparse import csr_array
 
     shape = (len(rows.constant), len(rows.pair_start) - 1)
-    # Indices of one signed width are taken as they are; anything else would be copied.
+    # SciPy takes signed indices of one width as they are; it would copy any others.
     target, start = rows.target.view(np.int32), rows.row_start.view(np.int32)
     return csr_array((rows.weight, target, start), shape=shape)
 
 
 def first_best(rows: Rows, worth: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the largest worth of each state's pairs, and the first pair that has it."""
+    """Return the largest value among each state's pairs, and the first pair that has it."""
     start = rows.pair_start[:-1].astype(np.int64)
     best = np.maximum.reduceat(worth, start)
     is_best = worth == np.repeat(best, np.diff(rows.pair_start))
@@ -54,7 +56,7 @@ def first_best(rows: Rows, worth: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def room_for_policy(rows: Rows) -> tuple[Rows, IndexArray]:
-    """Return rows with one pair per state and room for any, and the pairs filled in: none yet."""
+    """Return empty rows with room for any one pair per state, and the pairs filled in: none."""
     n_states = len(rows.pair_start) - 1
     start = rows.pair_start[:-1].astype(np.int64)
     room = int(np.maximum.reduceat(np.diff(rows.row_start), start).sum(dtype=np.int64))

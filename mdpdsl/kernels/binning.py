@@ -1,7 +1,8 @@
-"""Numbers to cells of a variable, row by row: `Variable.indices` without arrays in between.
+"""From numbers to the cells of a variable, row by row: `Variable.indices` without temporary arrays.
 
-`add_…` add stride times the cell to the code of each row and return how many rows have no cell. A
-missing number (NaN, or NO_NUMBER among whole numbers) makes the code MISSING where that is allowed.
+A row's code is  sum_v stride(v) cell(v)  over its variables v. Each `add_…` function adds the term
+of one variable and returns how many rows have no cell. A missing number (NaN, or NO_NUMBER among
+whole numbers) makes the code MISSING where missing numbers are allowed.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray
 from mdpdsl.kernels.compiled import NUMBERS, SHORT_NUMBERS, WHOLE_NUMBERS, entry, inner, reading
 
-#: So far below zero that no cell brings it back.
+#: So far below zero that adding cells never makes it a valid code.
 MISSING = -(1 << 62)
-#: The least whole number, which stands for none.
+#: The smallest 64-bit integer marks a missing whole number.
 NO_NUMBER = -(1 << 63)
 
 _CODES = nb.int64[::1]
@@ -35,19 +36,20 @@ def _is_missing(value: float) -> bool:
 def _real_cell(value: float, edges: FloatArray, wraps: bool, scale: float) -> int:
     """Return the cell of a finite number.
 
-    A guess from equal widths is put right by looking at the edges; edges that are far from equal
-    are searched.
+    The cell is guessed as if all were equally wide, and corrected by comparing with the edges;
+    where the widths differ too much for that, it is found by binary search.
     """
     n_cells = len(edges) - 1
     low, high = edges[0], edges[n_cells]
     if wraps:
         offset = value - low
-        if offset < 0 or offset >= high - low:  # within, the remainder is the offset itself
+        if offset < 0 or offset >= high - low:  # in range there is nothing to wrap
             offset %= high - low
         value = low + offset
     value = min(max(value, low), high)
     guess = (value - low) * scale
-    cell = int(guess) if guess < n_cells else n_cells - 1  # not where the scale is infinite
+    # The scale may be infinite; a guess of NaN is not smaller either.
+    cell = int(guess) if guess < n_cells else n_cells - 1
     if edges[cell] > value and cell > 0:
         cell -= 1
     elif edges[cell + 1] <= value and cell < n_cells - 1:
@@ -87,7 +89,7 @@ def add_real_cells(
     for i in range(len(values)):
         value = float(values[i])
         offset = value - low
-        if offset >= 0 and value < high:  # what is guessed is nearly always right
+        if offset >= 0 and value < high:  # the guess is nearly always right
             inside = low + offset if wraps else value
             guess = np.uint64(offset * scale)
             if guess < len(edges) - 1 and edges[guess] <= inside < edges[guess + np.uint64(1)]:
@@ -140,7 +142,7 @@ def add_set_cells(
     may_miss: bool,
     code: IntArray,
 ) -> int:
-    """Add the places of the members (ascending; `order` has their places) near the numbers."""
+    """Add the cells of a variable with listed members: ascending here, `order` has their cells."""
     n_bad = 0
     last = len(members) - 1
     scale = last / (members[last] - members[0]) if last > 0 else 0.0
@@ -152,7 +154,7 @@ def add_set_cells(
             else:
                 n_bad += 1
             continue
-        # Equally spaced members are guessed, others searched.
+        # A guess finds equally spaced members; others are found by binary search.
         place = int(min(max((value - members[0]) * scale + 0.5, 0.0), float(last)))
         if not abs(members[place] - value) <= tolerance:
             place = min(int(np.searchsorted(members, value - tolerance)), last)
@@ -183,9 +185,10 @@ def add_pairs(
     states: StateArray,
     pairs: StateArray,
 ) -> int:
-    """Write states and pairs in short; return how many actions are not available.
+    """Write states and pairs as 32-bit integers; return how many actions are not available.
 
-    `table` has the pair of each state and action, -1 where there is none; empty where all are.
+    `table` has the pair of each state and action, -1 where there is none. It is empty where every
+    action is available in every state.
     """
     n_bad = 0
     for i in range(len(state)):

@@ -1,7 +1,10 @@
-"""Planning on the estimate: value iteration by whole sweeps, truncated lookahead, and the choice.
+"""An explorer's two moves: choose a pair by planning on the estimate, and learn from a transition.
 
-P_hat(s'|s,a) = T(s,a,s')/T(s,a), and 1/S for a pair never visited: its expectation of V is mean(V),
-carried along instead of a dense row.
+The plan solves  V(s) = max_a [r(s,a) + gamma sum_s' P_hat(s'|s,a) V(s')]  with the rewards of
+`incentives`, by whole sweeps (`iteration`) or by prioritized sweeping; a horizon of k steps applies
+the operator k - 1 times instead (paper, truncated planning). The estimate is
+P_hat(s'|s,a) = T(s,a,s')/T(s,a), and 1/S for a pair never visited, whose expectation of V is
+therefore mean(V): no dense row is stored.
 """
 
 from __future__ import annotations
@@ -10,23 +13,23 @@ import math
 
 import numpy as np
 
-from mdpdsl.kernels.compiled import inner, seldom, total
+from mdpdsl.kernels.compiled import entry, inner, seldom, total
 from mdpdsl.kernels.following import draw_pair
 from mdpdsl.kernels.incentives import KAPPA, POLICY, RANDOM, TRACKING, Strategy, reward_after_visit
 from mdpdsl.kernels.iteration import bounds_after_visit, expectation, iterate
 from mdpdsl.kernels.memory import BEST_SUM, VALUE_SUM, Memory, count
 from mdpdsl.kernels.prioritized import follow_visit, settle
 
-#: Values that differ by less, relatively, are the same but for rounding. No more than that: values
-#: may have a large part in common, which no choice changes.
+#: Values whose relative difference is smaller differ by rounding only. It has to be this small, as
+#: values may share a large constant that no choice changes.
 TIE = 2e-15
-#: Below this, rewards within reach have vanished beside those out of reach.
+#: A smaller value means that reachable rewards are negligible beside those out of reach.
 VANISHED = 1e-280
 
 
 @inner
 def choose(memory: Memory, strategy: Strategy, state: int, generator: np.random.Generator) -> int:
-    """Return the pair to take in a state: plan as the settings say, then act greedily."""
+    """Return the pair to take in a state: plan as the strategy says, then act greedily."""
     first, end = memory.pair_start[state], memory.pair_start[state + 1]
     if strategy.kind == POLICY:
         return draw_pair(memory, first, end, generator)
@@ -58,7 +61,7 @@ def choose(memory: Memory, strategy: Strategy, state: int, generator: np.random.
 
 @inner
 def learn(memory: Memory, strategy: Strategy, pair: int, following: int) -> None:
-    """Learn from one transition: counts, rewards, and what the values are made of."""
+    """Learn from one transition: update counts, rewards, and what the values depend on."""
     count(memory, pair, following)
     all_changed = reward_after_visit(memory, strategy, pair)
     if strategy.horizon > 0 or strategy.kind in (RANDOM, POLICY, TRACKING):
@@ -69,9 +72,9 @@ def learn(memory: Memory, strategy: Strategy, pair: int, following: int) -> None
         bounds_after_visit(memory, strategy, pair, all_changed)
 
 
-@seldom
+@entry
 def bellman_residual(memory: Memory, strategy: Strategy) -> float:
-    """Return the span of TV - V relative to the span of V: how far the values are from solved."""
+    """Return the span of TV - V, T being the Bellman operator, relative to the span of V."""
     low, high = math.inf, -math.inf
     smallest, largest = math.inf, -math.inf
     mean = total(memory.value) / len(memory.value)
@@ -98,7 +101,7 @@ def _expectation(memory: Memory, values: np.ndarray, pair: int, mean: float) -> 
 
 @inner
 def _backup(memory: Memory, values: np.ndarray, state: int, gamma: float, mean: float) -> float:
-    """Return max_a [r + gamma E V]: the Bellman operator as it is written."""
+    """Return max_a [r + gamma E V], the Bellman operator at one state."""
     best = -math.inf
     for pair in range(memory.pair_start[state], memory.pair_start[state + 1]):
         q = memory.reward[pair] + gamma * _expectation(memory, values, pair, mean)
@@ -110,7 +113,7 @@ def _backup(memory: Memory, values: np.ndarray, state: int, gamma: float, mean: 
 def _best_pair(
     memory: Memory, values: np.ndarray, first: int, end: int, gamma: float, mean: float
 ) -> int:
-    """Return the first pair of a state that is best: reward + gamma E V."""
+    """Return the first pair of a state with the largest reward + gamma E V."""
     best, worst, chosen = -math.inf, math.inf, first
     for pair in range(first, end):
         q = memory.reward[pair]
@@ -124,7 +127,7 @@ def _best_pair(
 
 @inner
 def _best_known_pair(memory: Memory, strategy: Strategy, first: int, end: int) -> int:
-    """Return the first pair of a state with the best q."""
+    """Return the first pair of a state with the largest q."""
     best, worst, chosen = -math.inf, math.inf, first
     for pair in range(first, end):
         q = memory.q[pair]
@@ -138,11 +141,11 @@ def _best_known_pair(memory: Memory, strategy: Strategy, first: int, end: int) -
 
 @inner
 def _pair_ahead(memory: Memory, first: int, end: int) -> int:
-    """Return the pair of a state with the largest UCB(c)/T+ of those that a plan has yet ahead.
+    """Return, among a state's pairs below their target, the one with the largest UCB(c)/T+.
 
-    In the end it is all the same what was first. But a state may be come to less often than
-    planned, and then its pairs shall all have had their share. Where no pair is half a visit short
-    of its target, it is the one least beyond it.
+    If a state is visited as often as planned, the order of its pairs does not matter. If it is
+    visited less often, this order gives every pair its share. Where no pair is half a visit below
+    its target, return the one that exceeds its target the least.
     """
     chosen, nearest = -1, first
     for pair in range(first, end):
@@ -158,9 +161,9 @@ def _pair_ahead(memory: Memory, first: int, end: int) -> int:
 def _chosen_or_least_known(
     memory: Memory, first: int, end: int, chosen: int, best: float, worst: float
 ) -> int:
-    """Return the pair that was chosen; where all pairs are worth the same, the least known one.
+    """Return the pair that was chosen, or the least known one if all have the same value.
 
-    All are where no way is known to anything of worth; the first would be taken for ever.
+    They do where no path to a reward is known; the explorer would then repeat the first for ever.
     """
     if best - worst <= TIE * abs(best):
         return _least_known_pair(memory, first, end)
@@ -179,7 +182,7 @@ def _least_known_pair(memory: Memory, first: int, end: int) -> int:
 
 @seldom
 def _lookahead(memory: Memory, strategy: Strategy) -> int:
-    """Compute the values of horizon - 1 more steps (paper, truncated planning); tell where."""
+    """Compute the values of horizon - 1 steps (paper, truncated planning); return their row."""
     for state in range(len(memory.value)):
         memory.scratch[0, state] = memory.best_reward[state]
     current = 0

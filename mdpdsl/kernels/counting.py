@@ -1,7 +1,7 @@
-"""Counting transitions in rows that are ordered by episode and time.
+"""Count transitions in rows that are ordered by episode and time.
 
-Steps of time fall into bins of an eighth of an octave, so that «the usual step» and «a gap» are
-decided in whole numbers, whatever the order in which files come.
+Time steps are counted in bins of an eighth of an octave,  bin(x) = floor(8 log2 x) + const.  The
+usual step and the gaps are then decided with integers, so the order of the files does not matter.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray
 from mdpdsl.kernels.compiled import NUMBERS, SHORT_NUMBERS, WHOLE_NUMBERS, reading
 
-#: Bins per octave, and the bin of a step of 1: 2^-1074 is the least positive number.
+#: Bins per octave, and the bin of a step of 1: 2^-1074 is the smallest positive float.
 BINS, UNIT_BIN = 8, 8 * 1075
 N_BINS = 2 * UNIT_BIN
-#: Steps within so many bins of the usual one are usual, too: jitter of up to a factor 2^(3/8).
+#: Steps within this many bins of the usual one count as usual: jitter of up to a factor 2^(3/8).
 NEAR = 3
 
-#: What a row is to the one before it.
+#: How a row follows the one before it.
 SAME, OTHER_EPISODE, GAP = 0, 1, 2
 
 
@@ -32,9 +32,9 @@ def link(
     histogram: IntArray,
     kind: StateArray,
 ) -> None:
-    """Say of each row but the first how it follows the one before, and count steps by bin.
+    """Write how each row but the first follows the one before, and count time steps by bin.
 
-    `usual_bin` -1 takes every step for usual.
+    With `usual_bin` -1, every step counts as usual.
     """
     last_step, last_bin = -1.0, -1
     for i in range(1, len(time)):
@@ -70,7 +70,7 @@ def transitions(
 
 @reading(nb.void(WHOLE_NUMBERS, nb.int64[::1]))
 def add(code: IntArray, table: IntArray) -> None:
-    """Count codes in a table that has a place for each."""
+    """Count codes in a table with one entry per code."""
     for i in range(len(code)):
         table[code[i]] += 1
 
@@ -99,11 +99,10 @@ def clean_transitions(
     histogram: IntArray,
     code: IntArray,
 ) -> int:
-    """Do the work of `link` and `transitions` for rows in which nothing is wrong; else return -1.
+    """Do the work of `link` and `transitions` for rows without errors; return -1 if there is one.
 
-    Wrong is a time that does not grow, or not by the usual step, and an action missing before the
-    end of an episode. What is returned is the number of transitions; the histogram is left alone
-    where something is wrong.
+    An error is a time that does not grow by the usual step, or an action missing before the end of
+    an episode. Return the number of transitions. If there is an error, the histogram is unchanged.
     """
     n = 0
     steps = np.zeros(2 * NEAR + 1, np.int64)
@@ -136,7 +135,7 @@ def clean_transitions(
 def starts_in_order(
     source: StateArray, episode: IntArray, time: FloatArray, starts: IntArray
 ) -> int:
-    """Write where episodes start, after the first row; return how many, -1 if a time goes back."""
+    """Write where episodes start after the first row; return how many, -1 if a time decreases."""
     n = 0
     for i in range(1, len(time)):
         if episode[i] != episode[i - 1] or source[i] != source[i - 1]:

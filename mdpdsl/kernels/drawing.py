@@ -1,4 +1,8 @@
-"""Drawing from many distributions that stand one behind the other in compressed rows."""
+"""Draw from many distributions stored one after another in compressed rows.
+
+Inversion: with running sums F of a row and u uniform on [0, 1), the entry drawn is the first whose
+F exceeds u (Devroye 1986), found by binary search.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,10 @@ from mdpdsl.kernels.compiled import inner
 
 
 def running_sums(start: IntArray, probability: FloatArray) -> FloatArray:
-    """Return the running sums within each row, 1 from the last possible entry of a row on.
+    """Return the running sums within each row; they are 1 from the last possible entry on.
 
-    So rounding never leaves a gap at the end of a row, nor gives it to an entry of probability 0.
-    Row i is start[i]:start[i + 1]; no row is empty.
+    Rounding thus neither leaves a gap at the end of a row nor gives it to an entry of probability
+    0. Row i is start[i]:start[i + 1]; no row is empty.
     """
     lengths = np.diff(start)
     total = np.cumsum(probability)

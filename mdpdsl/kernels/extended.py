@@ -1,9 +1,10 @@
 """Extended value iteration: the best policy and the best model within l1 balls, undiscounted.
 
 u <- u + LAZINESS (max_a [w + max_p <p, u>] - u), where the inner maximum over ||p - p_hat||_1 <= b
-puts min(b/2, 1 - p_hat(s*)) more on the best state s* and takes it from the worst successors
-(Jaksch, Ortner and Auer 2010, figure 2). The optimal gain lies between the least and the largest
-change of a sweep (Puterman 1994, theorem 8.5.5); being lazy keeps periodic models from cycling.
+moves a mass of min(b/2, 1 - p_hat(s*)) to the best state s* from the successors with the lowest
+values (Jaksch, Ortner and Auer 2010, figure 2). The optimal gain lies between the smallest and the
+largest change of a sweep (Puterman 1994, theorem 8.5.5). A LAZINESS below 1 keeps periodic models
+from cycling.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import numpy as np
 
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray
+from mdpdsl.kernels.compiled import seldom
 
-#: Share of a sweep's change that is taken over.
+#: The share of its change by which a sweep moves a value.
 LAZINESS = 0.9
 
 
@@ -41,8 +43,8 @@ def iterate_extended(
 ) -> tuple[float, float, int, int]:
     """Sweep until the gain is known to a relative tolerance.
 
-    Return its lower and upper bound, the best state and the number of sweeps; the values are
-    changed in place, and the entries of `balls` come out in the order of their values.
+    Return its lower and upper bound, the best state and the number of sweeps. Values change in
+    place, and the entries of every row of `balls` are left sorted by value.
     """
     S = len(values)
     best_state = 0
@@ -70,7 +72,7 @@ def iterate_extended(
 def best_pairs(
     balls: Balls, weights: FloatArray, values: FloatArray, best_state: int
 ) -> np.ndarray:
-    """Return the best pair of every state, the first of those alike."""
+    """Return the best pair of every state, the first if several are equally good."""
     chosen = np.empty(len(values), np.int64)
     for state in range(len(values)):
         best = -math.inf
@@ -85,7 +87,7 @@ def best_pairs(
 def believed_rows(
     balls: Balls, values: FloatArray, best_state: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of the inner maximum: what each entry keeps, and what goes to the best."""
+    """Return the rows of the inner maximum: what entries keep, and what the best state gains."""
     kept = balls.probability.copy()
     moved = np.ones(len(balls.radius))
     for pair in range(len(balls.radius)):
@@ -116,10 +118,10 @@ def visits_before_end(
     tolerance: float,
     most_sweeps: int,
 ) -> tuple[np.ndarray, bool]:
-    """Return the expected visits of the states of a chain that loses mass, and if they settled.
+    """Return the expected visits of the states of a transient chain, and whether they converged.
 
-    m = sum_k (Q^T)^k start for the rows Q = `staying` [n_entries], summed until what is left of the
-    mass is small beside what was added up.
+    m = sum_k (Q^T)^k start for the rows Q = `staying` [n_entries] (Kemeny and Snell 1960, the
+    fundamental matrix), summed until the mass left is small beside the sum.
     """
     S = len(start)
     total, wave = start.copy(), start.copy()
@@ -139,7 +141,7 @@ def visits_before_end(
     return total, False
 
 
-@nb.njit(cache=True)
+@seldom
 def _best_expectation(balls: Balls, values: FloatArray, pair: int, best_state: int) -> float:
     """Return the largest expectation of the values within the ball of a pair."""
     top = values[best_state]
@@ -158,9 +160,9 @@ def _best_expectation(balls: Balls, values: FloatArray, pair: int, best_state: i
     return total + (moved - left) * top
 
 
-@nb.njit(cache=True)
+@seldom
 def _movable(balls: Balls, start: int, end: int, pair: int, best_state: int) -> float:
-    """Return how much mass of a row may go to the best state."""
+    """Return how much mass of a row may move to the best state."""
     here = 0.0
     for entry in range(start, end):
         if balls.successor[entry] == best_state:
@@ -168,9 +170,9 @@ def _movable(balls: Balls, start: int, end: int, pair: int, best_state: int) -> 
     return min(balls.radius[pair] / 2.0, max(0.0, 1.0 - here))
 
 
-@nb.njit(cache=True)
+@seldom
 def _sort_row(balls: Balls, values: FloatArray, start: int, end: int) -> None:
-    """Sort a row's entries by value, ascending; by insertion, as the last order nearly holds."""
+    """Sort a row's entries by value, ascending; by insertion, as they are nearly sorted already."""
     for i in range(start + 1, end):
         state, p = balls.successor[i], balls.probability[i]
         j = i - 1

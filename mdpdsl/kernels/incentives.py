@@ -1,9 +1,12 @@
-"""The planning rewards of the explorers, kept up to date pair by pair.
+"""The planning rewards of the explorers, updated pair by pair.
 
 kappa-Explorer plans with r(s,a) = UCB(c^kappa) / T+^kappa (paper, algorithm general-dp), which
-spans more than 1e40 at kappa = 10. Here r = exp(kappa (log x - reference)) with x = UCB(c)/T+, and
-the reference is moved, together with the values, when the largest x has left it: rewards neither
-overflow nor all vanish, whatever kappa. The other rewards are logarithms and need no scaling.
+spans more than 1e40 at kappa = 10. It is computed as r = exp(kappa (log x - reference)) with
+x = UCB(c)/T+. When the largest log x is too far from the reference, the reference moves there and
+the values are rescaled, so that for any kappa rewards neither overflow nor all vanish. The rewards
+of the other explorers are logarithms and need no scaling: -log d_hat(s) for maxent (Hazan et al.
+2019), c (log n - log T) for weighted-maxent (Tarbouriech et al. 2020), log target - log d_hat(s,a)
+for smm (Lee et al. 2019).
 """
 
 from __future__ import annotations
@@ -25,15 +28,16 @@ from mdpdsl.kernels.memory import (
     Memory,
 )
 
-#: What `Plan.kind` may be.
+#: The values of `Strategy.kind`.
 RANDOM, KAPPA, MAXENT, WEIGHTED_MAXENT, SMM, POLICY, TRACKING = range(7)
-#: What `Plan.bonus` may be.
+#: The values of `Strategy.bonus`.
 NO_BONUS, PAPER_BONUS, BERNSTEIN_BONUS = range(3)
-#: The exponent at which rewards are rebased: e^-30 is far from underflow.
+#: Rewards are rebased when their largest exponent passes this: e^-30 is far from underflow.
 FARTHEST = 30.0
-#: Of pairs that are where they shall be, if visited once.
+#: The shortfall of a pair that has reached its target after one visit.
 LEAST_SHORTFALL = 1e-9
-#: All bounds are recomputed when time has grown by this factor: log(1/delta_t) hardly moves.
+#: All bounds are recomputed when time has grown by this factor; in between log(1/delta_t) hardly
+#: changes.
 REFRESH_FACTOR = 1.01
 
 
@@ -51,11 +55,11 @@ class Strategy(NamedTuple):
     horizon: int  # 0: infinite
     greed: float  # probability of planning; else a random action (maxent)
     is_uniform_target: bool  # smm: match the uniform distribution
-    discounts_last: bool  # whether the choice of action discounts as the values do
+    discounts_last: bool  # whether the choice of action discounts, as the values do
     is_prioritized: bool
     tolerance: float  # of value iteration, relative to the span of V
     most_backups: int  # of prioritized sweeping, per step
-    is_steering: bool  # kappa: x is how far a pair is from its target
+    is_steering: bool  # kappa: x is the shortfall of a pair from its target
 
 
 @inner
@@ -92,7 +96,7 @@ def _log_term(memory: Memory, strategy: Strategy) -> float:
 
 @seldom
 def start(memory: Memory, strategy: Strategy) -> None:
-    """Make all rewards, and the values that solve a model of which nothing is known."""
+    """Compute all rewards, and the values for a model of which nothing is known."""
     refresh(memory, strategy)
     memory.value[:] = memory.reward[0] / (1.0 - strategy.gamma)
     memory.reals[VALUE_SUM] = total(memory.value)
@@ -101,7 +105,7 @@ def start(memory: Memory, strategy: Strategy) -> None:
 @seldom
 def refresh(memory: Memory, strategy: Strategy) -> None:
     """Recompute all bounds and rewards."""
-    if strategy.kind == POLICY:  # made anew when an episode begins
+    if strategy.kind == POLICY:  # its bounds are computed when an episode begins
         return
     for pair in range(len(memory.visits)):
         memory.upper[pair] = complexity_bound(memory, strategy, pair)
@@ -118,9 +122,9 @@ def refresh(memory: Memory, strategy: Strategy) -> None:
 
 @inner
 def reward_after_visit(memory: Memory, strategy: Strategy, pair: int) -> bool:
-    """Bring the rewards up to date after a visit of a pair; tell whether all may have changed.
+    """Update the rewards after a visit of a pair; return whether all of them may have changed.
 
-    If not, those of the pair have, and for maxent those of its state.
+    If not, only the pair's has, and for maxent those of all pairs of its state.
     """
     if strategy.kind in (RANDOM, POLICY):
         return False
@@ -129,7 +133,7 @@ def reward_after_visit(memory: Memory, strategy: Strategy, pair: int) -> bool:
         if largest(memory.visits) > memory.integers[VACUOUS_VISITS]:
             refresh(memory, strategy)
             return True
-    state = memory.pair_state[pair]
+    state = int(memory.pair_state[pair])
     if strategy.kind == MAXENT:
         weight = _weight(memory, strategy, pair)
         for other in range(memory.pair_start[state], memory.pair_start[state + 1]):
@@ -156,7 +160,7 @@ def reward_after_visit(memory: Memory, strategy: Strategy, pair: int) -> bool:
 
 @inner
 def note_time(memory: Memory, strategy: Strategy) -> None:
-    """Say up to how many visits the paper's bound of c is 1 now, and when to look again."""
+    """Note up to how many visits the paper's bound of c is 1 now, and when to check again."""
     t = memory.integers[TIME]
     memory.integers[NEXT_REFRESH] = max(t + 1, int(t * REFRESH_FACTOR))
     S = float(len(memory.value))
@@ -165,9 +169,9 @@ def note_time(memory: Memory, strategy: Strategy) -> None:
 
 @inner
 def _needs_rebase(memory: Memory, strategy: Strategy, pair: int, before: float) -> bool:
-    """Keep the largest weights of blocks; tell whether the largest has left the reference.
+    """Update the largest weight of a block; return whether the largest has left the reference.
 
-    The largest of all is looked for now and then only: rewards are far from vanishing.
+    The largest of all blocks is computed only now and then, as rewards are far from vanishing.
     """
     block = pair // BLOCK
     weight = memory.weight[pair]
@@ -175,7 +179,7 @@ def _needs_rebase(memory: Memory, strategy: Strategy, pair: int, before: float) 
         memory.block_best[block] = weight
     elif before >= memory.block_best[block]:
         _renew_block(memory, block)
-    # While a pair is unseen, nothing weighs more: its weight is the reference.
+    # Nothing weighs more than an unseen pair, so while there is one, its weight is the reference.
     if memory.integers[N_UNSEEN] > 0 or memory.integers[TIME] < memory.integers[NEXT_REBASE]:
         return False
     memory.integers[NEXT_REBASE] = memory.integers[TIME] + 1 + len(memory.block_best) // 8
@@ -204,9 +208,9 @@ def _weight(memory: Memory, strategy: Strategy, pair: int) -> float:
 
 @inner
 def _shortfall(memory: Memory, pair: int) -> float:
-    """Return log x with x = (target - T) / (target + T), less than that of an unseen pair.
+    """Return log x with x = (target - T) / (target + T), which is less than for an unseen pair.
 
-    A pair that is where it shall be is worth next to nothing, and the less the better it is known.
+    A pair that has reached its target gets next to no reward, and less the more it was visited.
     """
     target, T = memory.target[pair], memory.visits[pair]
     least = LEAST_SHORTFALL / T
@@ -239,9 +243,9 @@ def _renew_all_best(memory: Memory) -> None:
 
 @seldom
 def _rebase(memory: Memory, strategy: Strategy) -> None:
-    """Make the largest reward 1 again, and scale the values along."""
+    """Make the largest reward 1 again, and scale the values with it."""
     top = largest(memory.block_best)
-    if top == -math.inf:  # every pair is known to be certain: nothing is left to learn
+    if top == -math.inf:  # every pair is deterministic: nothing is left to learn
         memory.reward[:] = 0.0
         return
     scale = math.exp(min(700.0, strategy.kappa * (memory.reals[REFERENCE] - top)))

@@ -1,8 +1,10 @@
-"""Value iteration by whole Gauss-Seidel sweeps, leaving out actions that cannot be the best.
+"""Value iteration by whole Gauss-Seidel sweeps that skip actions which cannot be the best.
 
-A pair's value r + gamma E V has risen, since it was last computed, by no more than gamma times the
-sum over sweeps of the largest rise of V. While even that keeps it below another pair of its state,
-it need not be computed: the sweep's result is the same, to the bit.
+V(s) <- max_a [r(s,a) + gamma sum_s' P_hat(s'|s,a) V(s')], state by state in place (Puterman 1994,
+chapter 6). Since a pair's q = r + gamma E V was last computed, it has risen by at most gamma times
+the sum over sweeps of the largest rise of V. While that bound is below another pair of the state, q
+need not be computed (an action elimination, as in MacQueen 1967): the result of the sweep is the
+same to the bit.
 """
 
 from __future__ import annotations
@@ -16,21 +18,21 @@ from mdpdsl.kernels.compiled import inner, seldom, total
 from mdpdsl.kernels.incentives import KAPPA, MAXENT, Strategy
 from mdpdsl.kernels.memory import N_BACKUPS, N_UNSEEN, RISE, VALUE_SUM, IndexArray, Memory
 
-#: A state worth less than this share of the best has no way there that matters.
+#: A state with less than this share of the largest value has no useful path to where that is.
 CUT_OFF = 0.01
-#: Sweeps in one step, at the most.
+#: The largest number of sweeps in one step.
 MOST_SWEEPS = 1000
-#: The sum of rises, in spans of V, at which it starts again from zero: rounding stays far below it.
+#: The sum of rises, in spans of V, at which it is reset to zero, long before rounding matters.
 MOST_RISE = 1e4
 
 
 @seldom
 def iterate(memory: Memory, strategy: Strategy, here: int) -> None:
-    """Sweep from the last values on, until the span of the update is small.
+    """Sweep, starting from the last values, until the span of the update is small.
 
-    Where the estimate has no way from here to what is worth most, the values here are tiny against
-    that span; kappa-Explorer's, which are positive, must then have settled by their own size as
-    well, or it would rest where it once had hopes.
+    Where the estimate has no path from here to the largest rewards, the values here are tiny beside
+    that span. kappa-Explorer's values are positive; there they must have converged relative to
+    their own size as well, or the explorer would stay where an old estimate promised rewards.
     """
     values = memory.value
     for _ in range(MOST_SWEEPS):
@@ -47,7 +49,7 @@ def iterate(memory: Memory, strategy: Strategy, here: int) -> None:
 
 @inner
 def bounds_after_visit(memory: Memory, strategy: Strategy, pair: int, all_changed: bool) -> None:
-    """Have the pairs computed whose rewards or successors a visit has changed."""
+    """Mark the pairs whose rewards or successors a visit has changed as to be computed."""
     if all_changed:
         forget_bounds(memory)
     elif strategy.kind == MAXENT:
@@ -59,7 +61,7 @@ def bounds_after_visit(memory: Memory, strategy: Strategy, pair: int, all_change
 
 @seldom
 def forget_bounds(memory: Memory) -> None:
-    """Have every pair computed in the next sweep."""
+    """Mark every pair as to be computed in the next sweep."""
     memory.q[:] = math.inf
     memory.reals[RISE] = 0.0
 
@@ -70,16 +72,16 @@ def expectation(
 ) -> float:
     """Return the sum of P_hat V over the slots of a pair."""
     result = 0.0
-    for slot in range(np.uint64(start), np.uint64(start + size)):  # unsigned: 3 times as fast
+    for slot in range(np.uint64(start), np.uint64(start + size)):  # unsigned is 3 times as fast
         result += probability[slot] * values[successor[slot]]
     return result
 
 
 @inner
 def _sweep(memory: Memory, gamma: float) -> tuple[float, float, float]:
-    """Do one sweep; return the span of the change, and the least and the largest value.
+    """Do one sweep; return the span of the change, and the smallest and the largest value.
 
-    `memory.q` has for each pair an upper bound of its value less gamma times the rises until then.
+    `memory.q` has for each pair an upper bound of q, minus gamma times the rises up to then.
     """
     values, q, greedy = memory.value, memory.q, memory.greedy
     pair_start, reward, visits = memory.pair_start, memory.reward, memory.visits

@@ -1,4 +1,7 @@
-"""The explore loop: choose, step, count, all compiled."""
+"""The explore loop: choose a pair, draw its successor, learn; and each of them for Python's loops.
+
+Successors are drawn from P(.|s,a) by inversion (see `drawing`).
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 from mdpdsl.kernels.choice import choose, learn
 from mdpdsl.kernels.compiled import entry, inner
 from mdpdsl.kernels.drawing import drawn_entry, running_sums
-from mdpdsl.kernels.incentives import Strategy
+from mdpdsl.kernels.incentives import Strategy, start
 from mdpdsl.kernels.memory import Memory, has_room
+from mdpdsl.kernels.prioritized import start_afresh
 
 
 class Simulator(NamedTuple):
@@ -42,11 +46,28 @@ def _draw(simulator: Simulator, pair: int, generator: np.random.Generator) -> in
 
 
 @entry
+def begin(memory: Memory, strategy: Strategy) -> None:
+    """Compute rewards and values for a memory that has seen nothing."""
+    start(memory, strategy)
+    if strategy.is_prioritized:
+        start_afresh(memory, strategy)
+
+
+@entry
 def choose_pair(
     memory: Memory, strategy: Strategy, state: int, generator: np.random.Generator
 ) -> int:
     """Return the pair to take in a state."""
     return choose(memory, strategy, state, generator)
+
+
+@entry
+def learn_step(memory: Memory, strategy: Strategy, pair: int, following: int) -> bool:
+    """Learn from one transition; return False, with nothing learnt, if the pool is too small."""
+    if not has_room(memory):
+        return False
+    learn(memory, strategy, pair, following)
+    return True
 
 
 @entry
@@ -61,7 +82,7 @@ def explore_steps(
 ) -> tuple[int, int]:
     """Explore a simulated system; return the state reached and how many steps were done.
 
-    Fewer than asked for mean that the memory needs a larger pool.
+    If fewer were done than asked for, the memory needs a larger pool.
     """
     for step in range(n_steps):
         if not has_room(memory):

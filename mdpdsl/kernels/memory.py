@@ -1,7 +1,9 @@
 """What an explorer has seen and what it plans with: arrays that compiled loops read and write.
 
-Successor counts are sparse and grow: a pair has a run of slots in one pool; a full run moves to the
-end of the pool with twice its room. Each state has a chain of the pairs seen to lead to it.
+The counts T(s,a,s') are sparse and grow. Each pair has a run of slots in one pool, one slot per
+successor seen; a full run moves to the end of the pool and gets twice its room. Each state has a
+linked list of the pairs seen to lead to it. Beside the counts, `squares` has sum_s' T(s,a,s')^2,
+which gives the estimate of the complexity c(s,a) = 1 - sum_s' P(s'|s,a)^2 (paper) without a sum.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray
 from mdpdsl.kernels.compiled import inner, seldom
 
-#: Unsigned, so that compiled code need not ask whether an index counts from the end.
+#: Unsigned, so that compiled code need not check for negative indices.
 IndexArray = npt.NDArray[np.uint32]
 
 #: Positions in `Memory.integers`.
@@ -31,24 +33,24 @@ IndexArray = npt.NDArray[np.uint32]
     NEXT_REFRESH,
     NEXT_REBASE,
     NEXT_SURVEY,
-    VACUOUS_VISITS,  # up to so many visits of a pair the paper's bound of c is 1
+    VACUOUS_VISITS,  # the paper's bound of c is 1 up to this many visits
 ) = range(12)
 #: Positions in `Memory.reals`.
 (
     REFERENCE,
     VALUE_SUM,
     BEST_SUM,  # of `best_reward`
-    UNSEEN_MEAN,  # the mean of V that the q of unseen pairs are made with
+    UNSEEN_MEAN,  # the mean of V in the q of unseen pairs
     SPAN,  # of V
     LARGEST,  # of V
-    PRECISE_AT,  # the largest V when all q were last computed afresh
+    PRECISE_AT,  # the largest V when all q were last recomputed
     THRESHOLD,
-    RISE,  # how much V may have risen since bounds of q were forgotten
+    RISE,  # by how much V may have risen since the bounds of q were reset
 ) = range(9)
 
-#: Slots a pair gets when it is seen first.
+#: Slots that a pair gets at its first visit.
 FIRST_SLOTS = 4
-#: Pairs whose largest log-weight is kept together.
+#: The number of pairs in a block, whose largest log-weight is stored.
 BLOCK = 64
 
 
@@ -72,19 +74,19 @@ class Memory(NamedTuple):
     chain_next: IntArray  # [pool]  next link, -1 at the end
     unseen: IntArray  # [S]     pairs of a state never visited
     upper: FloatArray  # [n]     upper confidence bound of c
-    weight: FloatArray  # [n]     log of what the reward is a power of
+    weight: FloatArray  # [n]     log of the base of the reward, or the reward itself
     block_best: FloatArray  # [n / BLOCK]  largest weight of a block of pairs
     reward: FloatArray  # [n]
     policy: FloatArray  # [n]     running sums of pi(a|s) within a state, where one is followed
-    target: FloatArray  # [n]     visits in the end, by the plan that `tracking` follows
-    center: FloatArray  # [S]     where the search for its next plan starts
+    target: FloatArray  # [n]     planned visits, where `tracking` follows a plan
+    center: FloatArray  # [S]     where the search for the next plan starts
     here: IntArray  # [1]     the state that the last transition led to, -1 before
     best_reward: FloatArray  # [S]     max_a reward
     value: FloatArray  # [S]     V
-    q: FloatArray  # [n]     r + gamma E V, or what whole sweeps know of it
-    greedy: IntArray  # [S]     the pair that was best
+    q: FloatArray  # [n]     r + gamma E V, or the bound that whole sweeps have
+    greedy: IntArray  # [S]     the best pair of the last sweep
     scratch: FloatArray  # [2, S]
-    queue: StateArray  # [S]     states whose values wait for a backup
+    queue: StateArray  # [S]     states waiting for a backup, a ring
     is_queued: npt.NDArray[np.bool_]  # [S]
     integers: IntArray  # [12]
     reals: FloatArray  # [9]
@@ -150,7 +152,7 @@ def with_larger_pool(memory: Memory) -> Memory:
 
 @inner
 def has_room(memory: Memory) -> bool:
-    """Tell whether one more successor of any pair can be counted without a larger pool."""
+    """Return whether a new successor of any pair fits into the pool."""
     needed = max(FIRST_SLOTS, 2 * memory.integers[LARGEST_ROOM])
     return memory.integers[POOL_USED] + needed <= len(memory.slot_state) and memory.integers[
         CHAIN_USED
@@ -187,9 +189,9 @@ def _count_successor(memory: Memory, pair: int, following: int) -> None:
 
 @inner
 def count_many(memory: Memory, pair: int, following: int, n: int, n_known: int) -> None:
-    """Count n transitions at once; the pair's probabilities are left to whoever calls.
+    """Count n transitions at once, without updating the pair's probabilities.
 
-    Only the first n_known slots of the pair may have the successor.
+    The successor is looked for in the first n_known slots of the pair only.
     """
     memory.integers[TIME] += n
     if memory.visits[pair] == 0:
@@ -208,7 +210,7 @@ def count_many(memory: Memory, pair: int, following: int, n: int, n_known: int) 
 
 @inner
 def _add_slot(memory: Memory, pair: int, following: int, n: float) -> None:
-    """Note a successor that the pair did not have."""
+    """Add a successor that the pair did not have."""
     size = memory.slot_size[pair]
     if size == memory.slot_room[pair]:
         _move(memory, pair)

@@ -1,6 +1,6 @@
-"""Counts from elsewhere, put into a memory at once, and a plan made from them.
+"""Put counts from elsewhere into a memory at once, and plan from them.
 
-Learning them one by one would plan, or make rewards, as often as there are transitions.
+Learning them one by one would update rewards and values once per transition.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from mdpdsl.kernels.prioritized import start_afresh
 def add_entries(
     memory: Memory, pairs: IntArray, successors: IntArray, counts: IntArray, done: int
 ) -> int:
-    """Add T(s,a,s') from the entry `done` on; return how many entries are done then.
+    """Add T(s,a,s') starting with the entry `done`; return how many entries are done afterwards.
 
-    Entries come by pair, and a successor of a pair once. Fewer done than there are mean that the
+    Entries are grouped by pair, and a pair has each successor once. If not all are done, the
     memory needs a larger pool.
     """
     last, n_known = -1, 0
@@ -43,7 +43,7 @@ def add_entries(
 
 @entry
 def plan_afresh(memory: Memory, strategy: Strategy) -> None:
-    """Make probabilities, bounds and rewards from the counts, and solve for the values anew."""
+    """Compute probabilities, bounds and rewards from the counts, and solve for the values."""
     for pair in range(len(memory.visits)):
         if memory.visits[pair] > 0:
             share = 1.0 / memory.visits[pair]
@@ -57,8 +57,8 @@ def plan_afresh(memory: Memory, strategy: Strategy) -> None:
     refresh(memory, strategy)
     if strategy.kind == TRACKING:
         return
-    # kappa-Explorer's rewards are positive over many orders of magnitude: from zero the values rise
-    # to what they are, however small, while a fall from above would take long to get there.
+    # kappa-Explorer's rewards are positive and span many orders of magnitude. Starting from zero,
+    # even tiny values converge quickly; falling from above they would take long.
     start_value = 0.0
     if strategy.kind != KAPPA:
         start_value = total(memory.best_reward) / len(memory.value) / (1.0 - strategy.gamma)

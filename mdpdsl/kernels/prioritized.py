@@ -1,13 +1,13 @@
-"""Prioritized sweeping over predecessors, with residuals that are known at any time.
+"""Prioritized sweeping (Moore and Atkeson 1993) over predecessors, with residuals always known.
 
-q(s,a) = r + gamma sum P_hat V is kept for every pair. When V(s') moves by x, the q of each pair
-seen to lead there moves by gamma P_hat(s'|s,a) x, so the residual max_a q(s,a) - V(s) of every
-state is known without a look at its successors. States whose residual exceeds a threshold wait in
-a queue; when it is empty the span of the Bellman residual is within the tolerance of the span of V,
-the stopping rule of whole sweeps.
+q(s,a) = r + gamma sum P_hat V is stored for every pair. When V(s') changes by x, the q of each pair
+seen to lead there changes by gamma P_hat(s'|s,a) x. The residual max_a q(s,a) - V(s) of every state
+is thus known without visiting its successors. States whose residual exceeds a threshold wait in a
+queue. When it is empty, the span of the Bellman residual is within the tolerance of the span of V,
+which is the stopping rule of whole sweeps.
 
-Pairs never visited lead anywhere alike: their q is r + gamma mean(V), one number for all of them,
-renewed when the mean has moved too far.
+Pairs never visited are assumed to lead to every state with equal probability: their q is
+r + gamma mean(V), and is recomputed when the mean has changed too much.
 """
 
 from __future__ import annotations
@@ -32,26 +32,28 @@ from mdpdsl.kernels.memory import (
     Memory,
 )
 
-#: A state worth less than this share of the span is settled relative to its own worth.
+#: A state with less than this share of the span has to converge relative to its own value.
 CUT_OFF = 0.05
-#: The fall of the largest value at which every q is computed afresh, lest old rounding show.
+#: When the largest value falls to this share, every q is recomputed, as old rounding errors would
+#: show.
 FALL = 0.01
-#: Up to so many states a survey costs so little that it comes whenever the mean has moved.
+#: Up to this many states a survey is so cheap that it is made whenever the mean has changed.
 SMALL = 1_000
-#: Surveys in one step, at the most.
+#: The largest number of surveys in one step.
 MOST_SURVEYS = 20
-#: Sums of values are not more exact than this, relatively.
+#: The relative precision of sums of values.
 ROUNDING = 1e-12
-#: Values below this have vanished.
+#: Smaller values count as zero.
 VANISHED = 1e-290
 
 
 @seldom
 def settle(memory: Memory, strategy: Strategy) -> None:
-    """Back up states until every residual is small, or as many as a step may.
+    """Back up states until every residual is small or the step's number of backups is used up.
 
-    If more are waiting than a step may back up, half of them are the latest, which are near: old
-    ones far away must not keep the explorer from seeing what has just changed around it.
+    If more states are waiting than a step may back up, half of its backups are for the latest ones,
+    which are near: the explorer must see what has just changed around it before older changes far
+    away.
     """
     if memory.integers[TIME] >= memory.integers[NEXT_SURVEY]:
         survey(memory, strategy)
@@ -75,11 +77,11 @@ def settle(memory: Memory, strategy: Strategy) -> None:
 
 @inner
 def follow_visit(memory: Memory, strategy: Strategy, pair: int, all_changed: bool) -> None:
-    """Bring q up to date after a visit, whose count and reward are made."""
+    """Update q after a visit that is already counted and whose reward is updated."""
     if all_changed:
         start_afresh(memory, strategy)
         return
-    state = memory.pair_state[pair]
+    state = int(memory.pair_state[pair])
     if strategy.kind == MAXENT:  # the rewards of all pairs of the state have changed
         for other in range(memory.pair_start[state], memory.pair_start[state + 1]):
             memory.q[other] = _fresh_q(memory, strategy, other)
@@ -91,7 +93,7 @@ def follow_visit(memory: Memory, strategy: Strategy, pair: int, all_changed: boo
 
 @seldom
 def start_afresh(memory: Memory, strategy: Strategy) -> None:
-    """Compute every q from the rewards, counts and values."""
+    """Compute every q anew from the rewards, counts and values."""
     memory.reals[UNSEEN_MEAN] = total(memory.value) / len(memory.value)
     for pair in range(len(memory.q)):
         memory.q[pair] = _fresh_q(memory, strategy, pair)
@@ -103,7 +105,7 @@ def start_afresh(memory: Memory, strategy: Strategy) -> None:
 
 @inner
 def _has_mean_moved(memory: Memory, strategy: Strategy) -> bool:
-    """Tell whether the q of unseen pairs have too old a mean of V in them."""
+    """Return whether the mean of V in the q of unseen pairs is too old."""
     if memory.integers[N_UNSEEN] == 0:
         return False
     mean = memory.reals[VALUE_SUM] / len(memory.value)
@@ -113,9 +115,9 @@ def _has_mean_moved(memory: Memory, strategy: Strategy) -> bool:
 
 @seldom
 def survey(memory: Memory, strategy: Strategy) -> None:
-    """Look at all states: the span of V, its mean, and whether what was derived still holds."""
+    """Measure the span and the mean of V over all states; update what depends on them."""
     S = len(memory.value)
-    # So often that it costs no more than a few backups per step.
+    # Rarely enough to cost no more than a few backups per step.
     memory.integers[NEXT_SURVEY] = memory.integers[TIME] + 8 + S // 32
     _measure(memory)
     if memory.reals[LARGEST] < FALL * memory.reals[PRECISE_AT]:
@@ -123,7 +125,7 @@ def survey(memory: Memory, strategy: Strategy) -> None:
         return
     memory.reals[PRECISE_AT] = max(memory.reals[PRECISE_AT], memory.reals[LARGEST])
     threshold = _tolerable(memory, strategy)
-    # To lower it takes a scan: not for less than a half.
+    # Lowering it requires a scan, which is not worth it for less than a half.
     must_scan = threshold < 0.5 * memory.reals[THRESHOLD]
     if must_scan or threshold > memory.reals[THRESHOLD]:
         memory.reals[THRESHOLD] = threshold
@@ -147,9 +149,9 @@ def _measure(memory: Memory) -> None:
 
 @inner
 def _tolerable(memory: Memory, strategy: Strategy) -> float:
-    """Return a quarter of the tolerance of the span of V, or what rounding makes of it.
+    """Return a quarter of the tolerance times the span of V, or the rounding error if larger.
 
-    The span of the residual is twice that at the most, or four times where the threshold is older.
+    The span of the residual is at most twice that, or four times if the threshold is older.
     """
     return max(
         0.25 * strategy.tolerance * memory.reals[SPAN], ROUNDING * abs(memory.reals[LARGEST])
@@ -158,11 +160,11 @@ def _tolerable(memory: Memory, strategy: Strategy) -> float:
 
 @inner
 def _threshold(memory: Memory, strategy: Strategy, state: int) -> float:
-    """Return what residual a state may have.
+    """Return the largest residual that a state may have.
 
-    Where the estimate has no good way to what is worth most, values are tiny against the span;
-    kappa-Explorer's, which are positive, must then be settled by their own size, or it would rest
-    where it once had hopes.
+    Where the estimate has no good path to the largest rewards, values are tiny beside the span.
+    kappa-Explorer's values are positive; there they have to converge relative to their own size, or
+    the explorer would stay where an old estimate promised rewards.
     """
     threshold = memory.reals[THRESHOLD]
     if strategy.kind == KAPPA:
@@ -173,18 +175,17 @@ def _threshold(memory: Memory, strategy: Strategy, state: int) -> float:
 
 @seldom
 def _renew_unseen(memory: Memory, strategy: Strategy, mean: float) -> None:
-    """Renew the q of unseen pairs for a mean of V that has moved.
+    """Recompute the q of unseen pairs for a new mean of V.
 
-    Where kappa-Explorer's values are larger than pairs seen once could make them, nearly all worth
-    comes from unseen pairs, u each; all values are then scaled to the u that solves u = r + gamma
-    mean, where the mean scales along: one pass instead of as many as it takes for the change to go
-    round.
+    If kappa-Explorer's values are larger than pairs seen once could make them, nearly all value
+    comes from unseen pairs, whose q is u. All values are then scaled to the u that solves
+    u = r + gamma mean, in which the mean scales with u. This takes one pass instead of many.
     """
     S = len(memory.value)
     if strategy.kind == KAPPA and mean > 2.0 * strategy.epsilon**strategy.kappa / (
         1.0 - strategy.gamma
     ):
-        r = 1.0  # of an unseen pair: its weight is the reference
+        r = 1.0  # the reward of an unseen pair, whose weight is the reference
         u = r + strategy.gamma * memory.reals[UNSEEN_MEAN]
         share = strategy.gamma * mean / u
         if share < 1.0:
@@ -215,10 +216,10 @@ def _scan(memory: Memory, strategy: Strategy) -> None:
 
 @inner
 def _back_up(memory: Memory, strategy: Strategy, state: int) -> None:
-    """Set V(s) = max_a q(s,a), and tell the pairs that lead there."""
+    """Set V(s) = max_a q(s,a), and update the q of the pairs that lead there."""
     old = memory.value[state]
     new = _best(memory, state)
-    if abs(new) < 0.5 * abs(old):  # what remains after a fall may be rounding: look again
+    if abs(new) < 0.5 * abs(old):  # the rest may be rounding: recompute
         for pair in range(memory.pair_start[state], memory.pair_start[state + 1]):
             memory.q[pair] = _fresh_q(memory, strategy, pair)
         new = _best(memory, state)
@@ -235,7 +236,7 @@ def _back_up(memory: Memory, strategy: Strategy, state: int) -> None:
         before = memory.q[pair]
         after = before + memory.slot_probability[slot] * change
         memory.q[pair] = after
-        source = memory.pair_state[pair]
+        source = int(memory.pair_state[pair])
         gap = after - memory.value[source]
         threshold = _threshold(memory, strategy, source)
         if gap > threshold or (
@@ -289,6 +290,6 @@ def _dequeue(memory: Memory, takes_last: bool) -> int:
     else:
         place = first
         memory.integers[QUEUE_FIRST] = 0 if first + 1 == len(memory.queue) else first + 1
-    state = memory.queue[place]
+    state = int(memory.queue[place])
     memory.is_queued[state] = False
     return state

@@ -1,4 +1,4 @@
-"""Transitions in the order of a log: which of them begin an episode, and a queue for each pair."""
+"""Transitions in the order of a log: which ones begin an episode, and a queue for each pair."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def mark_first(
     """Mark each transition that is the first of its episode, one entry per transition.
 
     Transitions are those of `counting.transitions`. `is_begun` says whether the episode of row 0
-    has had one already; return the same of the last row.
+    has already had one; return the same for the last row.
     """
     n = 0
     for i in range(1, len(kind)):
@@ -30,7 +30,7 @@ def mark_first(
 
 @entry
 def append(pair: StateArray, successor: StateArray, end: IntArray, queue: StateArray) -> None:
-    """Put successors at the ends of their pairs' queues, `end` [n_pairs], and move these on."""
+    """Append successors to their pairs' queues, which end at `end` [n_pairs], and advance `end`."""
     for i in range(len(pair)):
         queue[end[pair[i]]] = successor[i]
         end[pair[i]] += 1

@@ -1,4 +1,8 @@
-"""The order of rows by several keys: a stable radix sort from the least of the keys up."""
+"""The order of rows by several keys: a stable radix sort, least significant key first.
+
+Each digit of 11 bits takes one counting sort. As each is stable, the last one leaves rows ordered
+by all digits (Knuth 1998, on sorting by distribution).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import numpy.typing as npt
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.kernels.compiled import reading
 
-#: Bits of a digit: its counts fit the first cache.
+#: Bits of a digit: its counts fit into the first-level cache.
 DIGIT = 11
 N_DIGITS = 6
 _MASK = (1 << DIGIT) - 1
@@ -19,9 +23,9 @@ Keys = npt.NDArray[np.uint64]
 
 @reading(nb.void(nb.uint64[::1], nb.int64[::1], nb.uint64[::1], nb.uint64[::1], nb.int64[::1]))
 def refine_order(keys: Keys, order: IntArray, here: Keys, there: Keys, other: IntArray) -> None:
-    """Order rows by a key; rows of one key keep the order they have. The last three are scratch.
+    """Order rows by a key, keeping the order of rows with equal keys. The last three are scratch.
 
-    Digits in which all keys agree cost nothing.
+    Digits in which all keys agree are skipped.
     """
     n = len(order)
     counts = np.zeros((N_DIGITS, _MASK + 1), np.int64)
@@ -54,17 +58,17 @@ def refine_order(keys: Keys, order: IntArray, here: Keys, there: Keys, other: In
         here, there = there, here
         order, other = other, order
         is_swapped = not is_swapped
-    if is_swapped:  # what was given as `order` is now called `other`
+    if is_swapped:  # the array passed as `order` is now `other`
         other[:] = order
 
 
 def whole_keys(numbers: IntArray) -> Keys:
-    """Return keys in the order of whole numbers."""
+    """Return keys that sort as the integers do."""
     return numbers.astype(np.int64).view(np.uint64) ^ _SIGN
 
 
 def real_keys(numbers: FloatArray) -> Keys:
-    """Return keys in the order of finite numbers."""
+    """Return keys that sort as the finite numbers do."""
     bits = (numbers + 0.0).view(np.uint64)  # -0 is 0
     _mirror(bits)
     return bits
@@ -75,6 +79,6 @@ _SIGN = np.uint64(1 << 63)
 
 @reading(nb.void(nb.uint64[::1]))
 def _mirror(bits: Keys) -> None:
-    """Make the bits of floating-point numbers ascend as the numbers do."""
+    """Change the bits of floating-point numbers so that they sort as the numbers do."""
     for i in range(len(bits)):
         bits[i] ^= np.uint64(np.int64(bits[i]) >> 63) | np.uint64(1 << 63)

@@ -1,7 +1,8 @@
-"""One step of a raw system in continuous state, and the state of the model that it lands in.
+"""One step of a raw system with continuous state, x' = f(x, a, noise), and the model's state there.
 
-A step draws, from one generator and in this order: the branch (only where a line has several), then
-every noise in the order of the file. A restart draws the variables of the initial state instead.
+The model's state is the cell of the grid that contains x'. A step draws from one generator, in this
+order: the branch (only where a line has several), then every noise in the order of the file. A
+restart draws the variables of the initial state instead.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 
 from mdpdsl.compile.bytecode import Instructions
@@ -41,17 +41,17 @@ from mdpdsl.compile.system import (
 from mdpdsl.compile.transitions import PROBABILITY_TOLERANCE
 from mdpdsl.graph.space import SET_TOLERANCE, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.compiled import inner
+from mdpdsl.kernels.compiled import entry, inner
 from mdpdsl.kernels.registers import maximum, minimum, modulo, run
 
 
 class SystemSimulator(NamedTuple):
-    """A raw system on its way; the values of its state are the first registers."""
+    """A raw system while it runs; the first registers are the values of its state."""
 
     tables: SystemTables
     codes: IntArray  # [n_states]  product codes of the model's states, ascending
-    start_codes: IntArray  # where a guarded start may be; empty: each variable on its own
-    n_codes: int  # of the whole product
+    start_codes: IntArray  # possible starts if guarded; empty: each variable on its own
+    n_codes: int  # size of the whole product
     registers: FloatArray  # [n_registers]
     faults: IntArray  # [n_registers]
     cells: IntArray  # [V]  of the present values
@@ -62,7 +62,7 @@ class SystemSimulator(NamedTuple):
 
 
 def new_system_simulator(system: RawSystem, graph: TransitionGraph) -> SystemSimulator:
-    """Prepare a system for drawing; `start_system` comes before the first step."""
+    """Prepare a system for drawing; call `start_system` before the first step."""
     n_variables = len(system.variables)
     codes = np.array(graph.states.codes, np.int64)
     start_codes = codes[graph.initial > 0] if system.is_start_guarded else codes[:0].copy()
@@ -82,28 +82,28 @@ def new_system_simulator(system: RawSystem, graph: TransitionGraph) -> SystemSim
 
 
 def forget_failure(simulator: SystemSimulator) -> None:
-    """Let a system that has failed go on from where it is."""
+    """Let a system that has failed continue from where it is."""
     simulator.failure[:] = (NO_FAILURE, -1, -1, -1)
 
 
-@nb.njit(cache=True)
+@entry
 def step_system(simulator: SystemSimulator, action: int, generator: np.random.Generator) -> int:
-    """Draw the next state; return its index, or -1 where `failure` says why there is none.
+    """Draw the next state; return its index, or -1 if there is none (`failure` says why).
 
-    A system that has failed stays where it was.
+    A system that fails stays where it was.
     """
     return advance(simulator, action, generator)
 
 
-@nb.njit(cache=True)
+@entry
 def start_system(simulator: SystemSimulator, generator: np.random.Generator) -> int:
     """Draw an initial state; return its index, or -1."""
     return _drawn_start(simulator, generator)
 
 
-@nb.njit(cache=True)
+@entry
 def place_system(simulator: SystemSimulator, values: FloatArray) -> int:
-    """Put the system somewhere; return the index of its state, or -1."""
+    """Put the system at a point; return the index of its state, or -1."""
     return _placed(simulator, values)
 
 
@@ -159,7 +159,7 @@ def advance(simulator: SystemSimulator, action: int, generator: np.random.Genera
         if not math.isfinite(value):
             simulator.failure_value[0] = value
             return _failed(failure, NOT_FINITE, variable)
-        # Other variables read a real one in its range, and a finite one as it was computed.
+        # Other variables read a real variable within its range, and a finite one as computed.
         followed = _in_range(tables.variables, tables.ranges, variable, value)
         registers[n_variables + n_factors + n_noises + variable] = followed
         if not _place(simulator, variable, followed):
@@ -215,7 +215,7 @@ def _has_value(
     failure: IntArray,
     subject: int,
 ) -> bool:
-    """Compute a segment; tell whether nothing it depends on was without a value."""
+    """Compute a segment; return whether everything it depends on had a value."""
     run(instructions, segments[i, 0], segments[i, 1], registers, faults)
     fault = faults[segments[i, 2]]
     if fault != 0:
@@ -234,7 +234,7 @@ def _applying_rule(
     faults: IntArray,
     failure: IntArray,
 ) -> int:
-    """Return the line of an action that applies."""
+    """Return the line of an action whose guard holds, or -1."""
     found = -1
     for i in range(action_lines[action], action_lines[action + 1]):
         rule = action_lines[i]
@@ -277,7 +277,7 @@ def _drawn_branch(
         if not -PROBABILITY_TOLERANCE <= chance <= 1.0 + PROBABILITY_TOLERANCE:
             failure_value[0] = chance
             return _failed(failure, NO_PROBABILITY, branch)
-        if chance > 0.0 and total <= u:  # the last one of these: rounding never leaves none
+        if chance > 0.0 and total <= u:  # the last such branch, so rounding never leaves none
             chosen = branch
         total += max(chance, 0.0)
     if abs(total - 1.0) > PROBABILITY_TOLERANCE:
@@ -294,7 +294,7 @@ def _drawn(
     spread: int,
     generator: np.random.Generator,
 ) -> float:
-    """Draw from a distribution; not from an even one."""
+    """Draw from a distribution other than an even one."""
     family = spreads[spread, 0]
     a, b = numbers[spread, 0], numbers[spread, 1]
     if family == NORMAL:
@@ -338,7 +338,7 @@ def _in_range(variables: IntArray, ranges: FloatArray, variable: int, value: flo
 
 @inner
 def _place(simulator: SystemSimulator, variable: int, value: float) -> bool:
-    """Find the cell of a next value, and the number that stands for it there."""
+    """Find the cell of a next value; store it with the value that the cell has for it."""
     tables = simulator.tables
     kind, size = tables.variables[variable, 0], tables.variables[variable, 1]
     first, end = tables.variables[variable, 3], tables.variables[variable, 4]
@@ -366,7 +366,7 @@ def _place(simulator: SystemSimulator, variable: int, value: float) -> bool:
 
 @inner
 def _cell_between(grid: FloatArray, first: int, size: int, value: float) -> int:
-    """Return the cell between two edges that a value in range lies in; the last has its end."""
+    """Return the cell that contains a value in range; the last cell includes its upper edge."""
     low, high = 0, size - 1
     while low < high:
         middle = (low + high + 1) // 2
@@ -379,7 +379,7 @@ def _cell_between(grid: FloatArray, first: int, size: int, value: float) -> int:
 
 @inner
 def _arrive(simulator: SystemSimulator) -> int:
-    """Take over the next values; return the state of the model that they lie in, or -1."""
+    """Make the next values the present ones; return the state of the model there, or -1."""
     code = 0
     for variable in range(len(simulator.cells)):
         code += simulator.tables.variables[variable, 2] * simulator.next_cells[variable]

@@ -1,4 +1,4 @@
-"""The explore loop against a raw system: as `loop`, in a file that only such runs have to load."""
+"""The explore loop on a raw system: like `loop`, in a file that only such runs load."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def explore_system_steps(
 ) -> tuple[int, int]:
     """Explore a raw system through its bins; return the state reached and the steps done.
 
-    Fewer than asked for mean that the system has failed, as `simulator.failure` tells, or else that
+    If fewer were done than asked for, either the system has failed (see `simulator.failure`) or
     the memory needs a larger pool.
     """
     for step in range(n_steps):

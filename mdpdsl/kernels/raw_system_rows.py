@@ -1,6 +1,6 @@
-"""Trajectories of a raw system under a policy of its model, as `simulating` has them.
+"""Trajectories of a raw system under a policy of its model, in the rows of `simulating`.
 
-A policy sees the cell that the system is in; the rows have its raw values as well.
+The policy sees only the cell that the system is in; the rows also have its raw values.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def fill_system_rows(
     values: FloatArray,
     generator: np.random.Generator,
 ) -> bool:
-    """Fill all rows and their raw values, [n, V], and move the position on.
+    """Fill all rows and their raw values, [n, V], and advance the position.
 
-    Return False where the system has failed, as `simulator.failure` tells.
+    Return False if the system has failed (see `simulator.failure`).
     """
     for row in range(len(rows.state)):
         if position[STATE] == NO_STATE:

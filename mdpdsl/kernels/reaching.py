@@ -1,6 +1,7 @@
-"""Searches on the graph of an MDP: who can reach a set, who can stay out of another.
+"""Searches on the graph of an MDP: which states can reach a set, and which can avoid one for ever.
 
-`arrival_start, arrival` are the pairs that may lead to each state, as `predecessors` returns them.
+Both are backward searches in linear time (Baier and Katoen 2008, section 10.6). `arrival_start` and
+`arrival` are the pairs that may lead to each state, as `predecessors` returns them.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ def attract(
     is_goal: np.ndarray,
     choice: np.ndarray,
 ) -> np.ndarray:
-    """Tell which states can reach the goal by allowed pairs; the goal is reached.
+    """Return which states can reach the goal by allowed pairs; goal states count as reached.
 
-    `choice` receives, outside of the goal, a pair that may come one step closer.
+    For the others, `choice` receives a pair that may lead one step closer.
     """
     is_found = is_goal.copy()
     queue = np.empty(len(is_goal), np.uint32)
@@ -54,9 +55,9 @@ def confine(
     is_gone: np.ndarray,
     is_kept: np.ndarray,
 ) -> None:
-    """Take away, in place, the pairs of states that are gone and those that may lead there.
+    """Remove, in place, the pairs of states that are gone and all pairs that may lead there.
 
-    A state with no pair left is gone as well, unless it is kept; and so on.
+    A state left without pairs is gone too, unless it is kept; this repeats until nothing changes.
     """
     S = len(is_gone)
     n_left = np.zeros(S, np.int64)

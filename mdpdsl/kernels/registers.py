@@ -1,16 +1,16 @@
 """The interpreter of register bytecode: one compiled function for all models.
 
-Values are those of NumPy's functions, which `compile.expressions` evaluates whole arrays with; the
-transcendental ones are the C library's and may differ from NumPy's in the last digit. Truth values
-are 0 and 1. Beside each register stands its fault: 0, or 1 + the instruction that had no value for
-finite operands, if the value depends on it.
+An instruction computes  registers[out] = operation(registers[a], registers[b], registers[c]).
+Operations give the same values as the NumPy functions with which `compile.expressions` evaluates
+whole arrays; transcendental functions are the C library's and may differ in the last digit. Truth
+values are 0 and 1. Each register has a fault: 0, or, if its value depends on an instruction that
+had no value for finite operands, 1 + that instruction.
 """
 
 from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 
 from mdpdsl.compile.bytecode import (
@@ -54,13 +54,14 @@ from mdpdsl.compile.bytecode import (
     WRAP,
 )
 from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.kernels.compiled import entry, inner
 
 
-@nb.njit(cache=True, error_model="numpy")
+@entry
 def run(
     instructions: np.ndarray, begin: int, end: int, registers: FloatArray, faults: IntArray
 ) -> None:
-    """Carry out the instructions from begin to end."""
+    """Execute the instructions begin, …, end - 1."""
     for i in range(begin, end):
         operation, out = instructions[i, 0], instructions[i, 1]
         a, b, c = instructions[i, 2], instructions[i, 3], instructions[i, 4]
@@ -71,7 +72,7 @@ def run(
             registers[out] = registers[chosen]
             faults[out] = fault if fault != 0 else faults[chosen]
             continue
-        if operation in (AND, OR):  # the second counts only where the first is open
+        if operation in (AND, OR):  # the first may decide alone
             if (x != 0.0) == (operation == AND):
                 registers[out] = y
                 faults[out] = fault if fault != 0 else faults[b]
@@ -91,7 +92,7 @@ def run(
         faults[out] = fault
 
 
-@nb.njit(cache=True, error_model="numpy", inline="always")
+@inner
 def _value(operation: int, x: float, y: float, z: float) -> float:
     if operation == ADD:
         return x + y
@@ -164,21 +165,21 @@ def _value(operation: int, x: float, y: float, z: float) -> float:
     return math.nan
 
 
-@nb.njit(cache=True)
+@inner
 def minimum(x: float, y: float) -> float:
-    """Return the smaller number, NaN if one is; of 0 and -0 the second, as NumPy does."""
+    """Return the smaller number, NaN if either is; of 0 and -0 the second, as NumPy does."""
     return x if x < y or x != x else y
 
 
-@nb.njit(cache=True)
+@inner
 def maximum(x: float, y: float) -> float:
-    """Return the larger number, NaN if one is; of 0 and -0 the second, as NumPy does."""
+    """Return the larger number, NaN if either is; of 0 and -0 the second, as NumPy does."""
     return x if x > y or x != x else y
 
 
-@nb.njit(cache=True, error_model="numpy")
+@inner
 def modulo(x: float, y: float) -> float:
-    """Return the remainder with the sign of the divisor, as NumPy has it."""
+    """Return the remainder with the sign of the divisor, as NumPy does."""
     rest = np.fmod(x, y)
     if rest == 0.0:
         return math.copysign(0.0, y)
@@ -187,7 +188,7 @@ def modulo(x: float, y: float) -> float:
     return rest
 
 
-@nb.njit(cache=True)
+@inner
 def _sign(x: float) -> float:
     if x > 0.0:
         return 1.0

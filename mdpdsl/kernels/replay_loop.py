@@ -1,4 +1,9 @@
-"""The explore loop against a log: as `loop`, with a queue for each pair in the system's place."""
+"""The explore loop on a log: like `loop`, with the system replaced by one queue for each pair.
+
+A pair is answered with its next successor in the order of the log, and the run ends when a queue
+is empty. In a log of a Markov decision process the successors of a pair are independent draws from
+P(.|s,a), so they serve any explorer (Mandel et al. 2016, the queue-based evaluator).
+"""
 
 from __future__ import annotations
 
@@ -15,24 +20,24 @@ from mdpdsl.kernels.memory import Memory, has_room
 
 #: Positions in `Queues.counters`.
 TAKEN, STARTS_TAKEN, ENDING, LAST_PAIR = range(4)
-#: What `Queues.counters[ENDING]` may be: on its way; the queue of a pair, or that of starts, empty.
+#: The values of `Queues.counters[ENDING]`: running; the queue of a pair, or that of starts, empty.
 GOING, QUEUE_EMPTY, NO_START = range(3)
 
 
 class Queues(NamedTuple):
-    """The queues of a log and how much of them is taken."""
+    """The queues of a log, and how much of each has been used."""
 
     start: IntArray  # [n_pairs + 1]
     successor: StateArray  # [n_transitions]  in the order of the log within a pair
-    restarts: BoolArray  # [n_pairs]  whether a pair stands for the end of an episode
+    restarts: BoolArray  # [n_pairs]  whether a pair ends an episode
     episode: StateArray  # [n_episodes]  the states that episodes start in
-    position: IntArray  # [n_pairs]  what a pair's queue answers next
+    position: IntArray  # [n_pairs]  the next answer of a pair's queue
     counters: IntArray  # [4]
 
 
 @entry
 def take_next(queues: Queues, pair: int) -> int:
-    """Return what the log answers to a pair; -1 where it has no answer left."""
+    """Return the log's next answer to a pair, or -1 if it has none left."""
     return _take(queues, pair)
 
 
@@ -66,8 +71,8 @@ def explore_logged_steps(
 ) -> tuple[int, int]:
     """Explore a log; return the state reached and how many moves were made.
 
-    A move is a step or the start of another episode. Fewer than asked for mean that the log has no
-    answer left, as the counters tell, or else that the memory needs a larger pool.
+    A move is a step or the start of another episode. If fewer were made than asked for, either the
+    log has no answer left (see the counters) or the memory needs a larger pool.
     """
     for move in range(n_moves):
         if not has_room(memory):

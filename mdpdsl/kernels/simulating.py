@@ -1,8 +1,8 @@
 """Trajectories of a transition graph under a policy, drawn row by row of a log.
 
 A row is a state with the pair taken there. An episode of n steps has n + 1 rows: the last has the
-state that was reached, and no pair. Each start, pair and successor takes one number of the
-generator, in the order of the rows, so how many rows a call fills makes no difference.
+state that was reached, and no pair. Each start, pair and successor takes one number from the
+generator, in the order of the rows, so the result does not depend on how many rows a call fills.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 from mdpdsl.kernels.compiled import entry, inner
 from mdpdsl.kernels.drawing import drawn_entry, running_sums
 
-#: Where a trajectory is: its state (NO_STATE between episodes), the time in the episode, the number
-#: of the episode, and the steps done in all.
+#: The position of a trajectory: its state (NO_STATE between episodes), the time in the episode, the
+#: number of the episode, and the total number of steps done.
 STATE, TIME, EPISODE, STEPS = range(4)
 NO_STATE = -1
 #: The pair of the last row of an episode.
@@ -51,7 +51,7 @@ class Rows(NamedTuple):
 
 
 def new_choices(graph: TransitionGraph, probability: FloatArray) -> Choices:
-    """Prepare a policy, [n_pairs], for drawing; its sums may be rounded."""
+    """Prepare a policy, [n_pairs], for drawing; rows that do not quite sum to 1 are normalised."""
     sums = np.add.reduceat(probability, graph.pair_start[:-1])
     shares = probability / np.repeat(sums, np.diff(graph.pair_start))
     return Choices(graph.pair_start, running_sums(graph.pair_start, shares))
@@ -70,13 +70,13 @@ def new_moves(graph: TransitionGraph) -> Moves:
 
 
 def new_rows(n_rows: int) -> Rows:
-    """Make room for so many rows."""
+    """Return room for this many rows."""
     whole = [np.empty(n_rows, np.int64) for _ in range(3)]
     return Rows(np.empty(n_rows, np.int32), *whole)
 
 
 def new_position() -> IntArray:
-    """Return where every trajectory begins."""
+    """Return the position in which every trajectory begins."""
     return np.array([NO_STATE, 0, 0, 0])
 
 
@@ -90,9 +90,9 @@ def fill_rows(
     rows: Rows,
     generator: np.random.Generator,
 ) -> None:
-    """Fill all rows and move the position on; there must be as many left to write.
+    """Fill all rows and advance the position; at least as many must be left to write.
 
-    The trajectory has n_steps in all, in episodes of episode_length, the last perhaps shorter.
+    The trajectory has n_steps in total, in episodes of episode_length; the last may be shorter.
     """
     for row in range(len(rows.state)):
         if position[STATE] == NO_STATE:
@@ -115,7 +115,7 @@ def begin_row(
     row: int,
     generator: np.random.Generator,
 ) -> bool:
-    """Write a row and tell whether its pair is yet to be done; if not, the episode has ended."""
+    """Write a row; return whether it has a pair to take. If not, the episode has ended."""
     state, time = position[STATE], position[TIME]
     rows.state[row] = state
     rows.episode[row] = position[EPISODE]

@@ -1,4 +1,9 @@
-"""Bellman sweeps over affine rows: whole, by one policy, in place, and of two bounds at once."""
+"""Bellman sweeps over affine rows: over all pairs, one policy, in place, and two bounds at once.
+
+The operator is  (TV)(s) = max_a [constant + sum_s' weight(s') V(s')],  see `affine_rows`. Improving
+by T and evaluating the policy found for many sweeps is modified policy iteration (Puterman and Shin
+1978); iterating a lower and an upper bound is interval iteration (Haddad and Monmege 2014).
+"""
 
 from __future__ import annotations
 
@@ -8,13 +13,14 @@ import numba as nb
 import numpy as np
 
 from mdpdsl.kernels.affine_rows import Rows
+from mdpdsl.kernels.compiled import seldom
 
 
 @nb.njit(cache=True)
 def improve(
     rows: Rows, values: np.ndarray, new: np.ndarray, choice: np.ndarray
 ) -> tuple[float, float]:
-    """Apply the Bellman operator; return the least and the largest change.
+    """Apply the Bellman operator; return the smallest and the largest change.
 
     `new` receives the values and `choice` the first best pair of every state.
     """
@@ -30,7 +36,7 @@ def improve(
 
 @nb.njit(cache=True)
 def sweep_in_place(rows: Rows, values: np.ndarray, choice: np.ndarray) -> tuple[float, float]:
-    """Back up every state once, in order, in place; return the least and the largest change."""
+    """Back up every state once, in order and in place; return the smallest and largest change."""
     low, high = math.inf, -math.inf
     for state in range(len(values)):
         best, chosen = _backup(rows, values, state)
@@ -43,11 +49,10 @@ def sweep_in_place(rows: Rows, values: np.ndarray, choice: np.ndarray) -> tuple[
 
 @nb.njit(cache=True)
 def fill_policy(rows: Rows, choice: np.ndarray, filled: np.ndarray, chosen: Rows) -> None:
-    """Copy the rows of one pair per state next to each other, where sweeps find them fast.
+    """Copy the rows of one pair per state into contiguous memory, where sweeps are fast.
 
-    `chosen` is what `room_for_policy` returned for the rows, or what an earlier call made of it;
-    `filled` are the pairs of that call, at first none of the rows, and now those of this one. What
-    is in its place already is not copied again.
+    `chosen` comes from `room_for_policy`, or from an earlier call; `filled` has the pairs that it
+    holds, and is updated. Rows that are already in place are not copied again.
     """
     to, before = np.int64(0), np.int64(0)
     for state in range(len(choice)):
@@ -70,9 +75,9 @@ def fill_policy(rows: Rows, choice: np.ndarray, filled: np.ndarray, chosen: Rows
 def evaluate(
     rows: Rows, values: np.ndarray, scratch: np.ndarray, n_sweeps: int, span: float
 ) -> int:
-    """Apply a policy's operator until the span of a change is small; return how often.
+    """Apply a policy's operator until the span of the change is small; return how often.
 
-    `rows` has one pair per state; two sweeps make a turn, and the result is in `values`.
+    `rows` has one pair per state. Sweeps are done in twos, so that the result is in `values`.
     """
     done = 0
     while done < n_sweeps:
@@ -104,8 +109,8 @@ def narrow(
 ) -> tuple[float, bool]:
     """Back up two bounds of the values in place; return the widest gap, and whether any moved.
 
-    Results are rounded outwards by `slack` of their size, so that they stay bounds. A choice
-    changes only where it raises the lower bound: the policy is never worth less than that bound.
+    Results are rounded outwards by `slack` times their size, so that they remain bounds. A choice
+    changes only if it raises the lower bound, so the policy's value is never below that bound.
     """
     gap, has_moved = 0.0, False
     for state in range(len(lower)):
@@ -142,7 +147,7 @@ def raise_lower(
 
 @nb.njit(cache=True)
 def predecessors(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs whose rows name each state, compressed: starts and pairs."""
+    """Return the pairs that may lead to each state, compressed: starts and pairs."""
     S = len(rows.pair_start) - 1
     start = np.zeros(S + 1, np.uint32)
     for k in range(len(rows.target)):
@@ -161,7 +166,7 @@ def predecessors(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
 
 @nb.njit(cache=True)
 def order_from(rows: Rows, sources: np.ndarray) -> np.ndarray:
-    """Return all states, those that are few steps from the sources first."""
+    """Return all states, ordered by the number of steps that they need to a source."""
     S = len(rows.pair_start) - 1
     state_of = np.empty(len(rows.constant), np.uint32)
     for state in range(S):
@@ -177,7 +182,7 @@ def order_from(rows: Rows, sources: np.ndarray) -> np.ndarray:
         size += 1
     seen, lowest = 0, 0
     while seen < S:
-        if seen == size:  # what leads to no source: on from the first state that is left
+        if seen == size:  # the rest lead to no source: continue with the first of them
             while is_found[lowest]:
                 lowest += 1
             order[size] = lowest
@@ -256,7 +261,7 @@ def _backup(rows: Rows, values: np.ndarray, state: int) -> tuple[float, int]:
     return best, chosen
 
 
-@nb.njit(cache=True)
+@seldom
 def _apply(rows: Rows, values: np.ndarray, new: np.ndarray) -> tuple[float, float]:
     low, high = math.inf, -math.inf
     for state in range(len(values)):

@@ -15,7 +15,7 @@ from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.counts import Counts, merge
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.incentives import complexity_bound
+from mdpdsl.kernels.following import complexity_bounds
 from tests.explore.experiments import counted, simulated
 from tests.graph.build import graph_from_rows
 from tests.programs.models import graphs
@@ -172,9 +172,7 @@ def test_the_bound_is_the_one_that_explorers_have(
         following = int(rng.choice(successors, p=probabilities / probabilities.sum()))
         explorer.observe(int(graph.pair_state[pair]), int(graph.pair_action[pair]), following)
     counts = explorer.counts
-    expected = [
-        complexity_bound(explorer.memory, explorer.strategy, p) for p in range(graph.n_pairs)
-    ]
+    expected = complexity_bounds(explorer.memory, explorer.strategy)
     bound = bernstein_upper_bound(estimated_complexity(counts), counts.visits, beta)
     assert bound == pytest.approx(expected, abs=1e-12)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,12 +13,28 @@ from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels.incentives import Strategy
 from mdpdsl.kernels.iteration import iterate
-from mdpdsl.kernels.memory import NEXT_SURVEY, QUEUE_SIZE
+from mdpdsl.kernels.memory import NEXT_SURVEY, QUEUE_SIZE, Memory
 from mdpdsl.kernels.prioritized import settle, survey
 
 #: Incremental sums against fresh ones.
 ROUNDING = 1e-9
+
+
+@nb.njit()
+def sweep_until_settled(memory: Memory, strategy: Strategy) -> None:
+    """Plan by whole sweeps."""
+    iterate(memory, strategy, 0)
+
+
+@nb.njit()
+def settle_often(memory: Memory, strategy: Strategy, n_times: int, with_surveys: bool) -> None:
+    """Plan by prioritized sweeping as often as so many steps would."""
+    for _ in range(n_times):
+        if with_surveys:
+            survey(memory, strategy)
+        settle(memory, strategy)
 
 
 def explored(
@@ -80,10 +97,9 @@ def test_both_planners_come_as_close_to_the_solution_as_their_tolerance(
 ) -> None:
     explorer, graph = explored("riverswim", n_steps, seed, planner=planner, tolerance=1e-6, **case)
     if planner == "full":
-        iterate(explorer.memory, explorer.strategy, 0)
+        sweep_until_settled(explorer.memory, explorer.strategy)
     else:  # a step renews the mean of V in the unseen rows 20 times at the most
-        for _ in range(30):
-            settle(explorer.memory, explorer.strategy)
+        settle_often(explorer.memory, explorer.strategy, 30, False)
     found, wanted = explorer.memory.value, plain_values(explorer, graph)
     # A residual of 1e-6 spans, of V as it was a few steps ago, is an error of 1e-6 / (1 - gamma).
     error = found - wanted
@@ -116,10 +132,9 @@ def test_no_state_outside_the_queue_has_a_residual_beyond_the_threshold(
     explorer, graph = explored("riverswim", n_steps, seed, planner="prioritized", gamma=0.95)
     memory = explorer.memory
     memory.integers[NEXT_SURVEY] = 0
-    settle(memory, explorer.strategy)
-    for _ in range(20):  # the span by which residuals are judged falls as they do
-        survey(memory, explorer.strategy)
-        settle(memory, explorer.strategy)
+    settle_often(memory, explorer.strategy, 1, False)
+    # The span by which residuals are judged falls as they do.
+    settle_often(memory, explorer.strategy, 20, True)
     assert memory.integers[QUEUE_SIZE] == 0
     best = np.maximum.reduceat(memory.q, graph.pair_start[:-1])
     residual = np.abs(best - memory.value)

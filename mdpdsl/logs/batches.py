@@ -11,7 +11,7 @@ from mdpdsl.compile.expressions import Fault, Frame, evaluate
 from mdpdsl.compile.terms import Read, Term, reads
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.logs import rejections as reasons
-from mdpdsl.logs.readers.files import LogFileError, RawBatch
+from mdpdsl.logs.readers.log_file import LogFileError, RawBatch
 from mdpdsl.logs.values import ColumnTypeError, Numbers, numbers_of, text_at, whole_numbers_of
 
 

@@ -19,10 +19,10 @@ from mdpdsl.kernels import binning
 from mdpdsl.logs import rejections as reasons
 from mdpdsl.logs.batches import Batch
 from mdpdsl.logs.log_rows import NO_ACTION, NO_PAIR, Records, joined
-from mdpdsl.logs.readers.files import RawBatch
+from mdpdsl.logs.readers.log_file import RawBatch
 from mdpdsl.logs.rejections import Rejections
 from mdpdsl.logs.row_cells import CellReader, Cells
-from mdpdsl.logs.sources import ColumnPlan
+from mdpdsl.logs.sources import ColumnSources
 from mdpdsl.logs.values import ColumnTypeError, keys_of
 
 #: Up to so many states times actions, a table has the pair of each.
@@ -37,7 +37,7 @@ class Converter:
 
     model: CheckedModel
     graph: TransitionGraph
-    plan: ColumnPlan
+    sources: ColumnSources
     path: str
     file: int
     is_separate: bool
@@ -68,24 +68,24 @@ class Converter:
 
     def transitions(self, raw: RawBatch) -> tuple[IntArray, IntArray]:
         """Return pairs and next states of a batch whose rows are whole transitions."""
-        assert self.plan.next_states is not None
+        assert self.sources.next_states is not None
         batch = Batch(self.path, raw)
         return self._clean_transitions(batch) or self._checked_transitions(batch)
 
     def _clean_records(self, batch: Batch) -> Records | None:
         """Return the rows if nothing is wrong with any of them."""
-        raw, plan = batch.raw, self.plan
+        raw, sources = batch.raw, self.sources
         if raw.broken:
             return None
         episode, no_episode = self._episodes(batch)
-        found_times = raw.rows if plan.time is None else batch.clean_values(plan.time)
+        found_times = raw.rows if sources.time is None else batch.clean_values(sources.time)
         if found_times is None or no_episode.any():
             return None
         time = found_times.astype(np.float64, copy=False)
         if not np.isfinite(time.sum()) or (found_times is not time and (time < LEAST_TIME).any()):
             return None
         clipped: dict[str, int] = {}
-        state = self._clean_states(batch, plan.states, clipped)
+        state = self._clean_states(batch, sources.states, clipped)
         found = None if state is None else self._clean_pairs(batch, state)
         if found is None:
             return None
@@ -105,12 +105,12 @@ class Converter:
         )
 
     def _clean_transitions(self, batch: Batch) -> tuple[IntArray, IntArray] | None:
-        assert self.plan.next_states is not None
+        assert self.sources.next_states is not None
         if batch.raw.broken:
             return None
         clipped: dict[str, int] = {}
-        state = self._clean_states(batch, self.plan.states, clipped)
-        following = self._clean_states(batch, self.plan.next_states, clipped)
+        state = self._clean_states(batch, self.sources.states, clipped)
+        following = self._clean_states(batch, self.sources.next_states, clipped)
         found = None if state is None else self._clean_pairs(batch, state)
         if following is None or found is None or (found[1] == NO_ACTION).any():
             return None
@@ -141,7 +141,7 @@ class Converter:
         action = np.zeros(batch.size, np.int64)
         product = self.graph.actions.product
         for cells, stride, term in zip(
-            self._action_cells, product.strides, self.plan.actions, strict=True
+            self._action_cells, product.strides, self.sources.actions, strict=True
         ):
             if cells.add(batch, term, int(stride), True, action) is None:
                 return None
@@ -153,9 +153,9 @@ class Converter:
 
     @property
     def _source(self) -> int:
-        if self.plan.time is None:
+        if self.sources.time is None:
             return -self.file - 1
-        return self.file + 1 if self.plan.episode is None or self.is_separate else 0
+        return self.file + 1 if self.sources.episode is None or self.is_separate else 0
 
     def _note_clipped(self, clipped: Mapping[str, int]) -> None:
         for name, number in clipped.items():
@@ -166,19 +166,19 @@ class Converter:
         raw = batch.raw
         n = len(raw.rows)
         self._reject_broken(raw)
-        has_time = self.plan.time is not None
+        has_time = self.sources.time is not None
         episode, no_episode = self._episodes(batch)
         time = raw.rows.astype(np.float64)
         no_time = np.zeros(n, np.bool_)
-        if self.plan.time is not None:
-            time, wrong = batch.evaluated(self.plan.time)
+        if self.sources.time is not None:
+            time, wrong = batch.evaluated(self.sources.time)
             no_time = ~np.isfinite(time)
             no_time |= np.logical_or.reduce([mask for _, mask in wrong]) if wrong else no_time
         is_bad = no_episode | no_time
-        self._reject(reasons.MISSING_EPISODE, no_episode, batch, self.plan.episode, "episode")
+        self._reject(reasons.MISSING_EPISODE, no_episode, batch, self.sources.episode, "episode")
         lost_time = no_time & ~no_episode
-        self._reject(reasons.MISSING_TIME, lost_time, batch, self.plan.time, "time")
-        state, is_bad = self._states(batch, self.plan.states, is_bad, "")
+        self._reject(reasons.MISSING_TIME, lost_time, batch, self.sources.time, "time")
+        state, is_bad = self._states(batch, self.sources.states, is_bad, "")
         pair = self._pairs(batch, state, is_bad)
         records = Records(
             source=np.full(n, self._source, np.int32),
@@ -195,20 +195,20 @@ class Converter:
         return self._with_holes(records, raw)
 
     def _checked_transitions(self, batch: Batch) -> tuple[IntArray, IntArray]:
-        assert self.plan.next_states is not None
+        assert self.sources.next_states is not None
         self._reject_broken(batch.raw)
         is_bad = np.zeros(batch.size, np.bool_)
-        state, is_bad = self._states(batch, self.plan.states, is_bad, "")
-        following, is_bad = self._states(batch, self.plan.next_states, is_bad, "next ")
+        state, is_bad = self._states(batch, self.sources.states, is_bad, "")
+        following, is_bad = self._states(batch, self.sources.next_states, is_bad, "next ")
         pair = self._pairs(batch, state, is_bad)
         needed = pair == NO_ACTION
-        self._reject(reasons.MISSING_ACTION, needed, batch, self.plan.actions[0], "the action")
+        self._reject(reasons.MISSING_ACTION, needed, batch, self.sources.actions[0], "the action")
         is_good = (pair >= 0) & ~is_bad
         return pair[is_good].astype(np.int64), following[is_good]
 
     def _episodes(self, batch: Batch) -> tuple[IntArray, BoolArray]:
         n = batch.size
-        term = self.plan.episode
+        term = self.sources.episode
         if term is None:
             return np.zeros(n, np.int64), np.zeros(n, np.bool_)
         if isinstance(term, Read):
@@ -248,7 +248,7 @@ class Converter:
         is_missing = np.zeros(batch.size, np.bool_)
         has_none = is_bad
         for reader, stride, term in zip(
-            self._action_cells, product.strides, self.plan.actions, strict=True
+            self._action_cells, product.strides, self.sources.actions, strict=True
         ):
             cells = reader.checked(batch, term, "", reasons.UNKNOWN_ACTION)
             has_none = self._reject_cells(batch, cells, has_none | is_missing, None)
@@ -259,7 +259,7 @@ class Converter:
             codes = self._pair_codes
             place = np.minimum(np.searchsorted(codes, pair), len(codes) - 1)
             is_free = (codes[place] != pair) & ~has_none & ~is_missing
-            terms = [*self.plan.states, *self.plan.actions]
+            terms = [*self.sources.states, *self.sources.actions]
             self._reject(reasons.NOT_AVAILABLE, is_free, batch, terms, "pair")
             pair, has_none = place, has_none | is_free
         pair = np.where(has_none, NO_PAIR, pair)
@@ -319,7 +319,7 @@ class Converter:
             file=np.full(n, self.file, np.int32),
             row=holes,
         )
-        if self.plan.episode is None:
+        if self.sources.episode is None:
             if n == 0:
                 return records
             both = joined([records, broken])

@@ -32,6 +32,24 @@ class Numbers:
     has_text: bool = False  # whether there is such a row
 
 
+def readable(column: Any) -> Any:
+    """Return a column of one of the types that are read here, where its values allow that.
+
+    Polars writes texts as views; some writers store runs of equal values.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if pa.types.is_run_end_encoded(column.type):
+        column = compute.run_end_decode(column)
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    if pa.types.is_dictionary(column.type) and pa.types.is_string_view(column.type.value_type):
+        texts = column.dictionary.cast(pa.large_string())
+        return pa.DictionaryArray.from_arrays(column.indices, texts)
+    return column
+
+
 def numbers_of(column: Any) -> Numbers:
     """Read a column as numbers; truth values are 0 and 1, times are seconds."""
     import pyarrow as pa
@@ -110,7 +128,9 @@ def keys_of(column: Any) -> tuple[IntArray, BoolArray]:
     keys = np.where(is_whole, numbers.values, 0).astype(np.int64)
     is_missing = np.isnan(numbers.values) & ~numbers.is_text
     others = np.flatnonzero(~is_whole & ~is_missing)
-    if len(others):
+    if len(others) and pa.types.is_temporal(column.type):  # Python has no times this fine
+        keys[others] = [_text_key(repr(second)) for second in numbers.values[others].tolist()]
+    elif len(others):
         encoded = column.take(pa.array(others)).dictionary_encode()
         table = np.array([_text_key(str(v)) for v in encoded.dictionary.to_pylist()], np.int64)
         keys[others] = table[encoded.indices.to_numpy(zero_copy_only=False)]
@@ -119,7 +139,10 @@ def keys_of(column: Any) -> tuple[IntArray, BoolArray]:
 
 def text_at(column: Any, place: int) -> str:
     """Say what stands in one row of a column, briefly."""
-    value = column[place].as_py()
+    try:
+        value = column[place].as_py()
+    except ValueError:  # a time to the nanosecond, which only pandas has in Python
+        value = f"{numbers_of(column.slice(place, 1)).values[0]:.10g} s"
     if value is None or value == "":
         return "nothing"
     return repr(value)[:60] if isinstance(value, str) else str(value)[:60]

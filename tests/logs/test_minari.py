@@ -13,7 +13,7 @@ import pytest
 from gymnasium import spaces as gym_spaces
 
 from mdpdsl.diagnostics import LogError
-from mdpdsl.logs.readers.files import open_log
+from mdpdsl.logs.inputs import open_log
 from mdpdsl.logs.readers.minari_columns import columns_of
 from tests.cli.run import quick
 from tests.logs.minari_datasets import Recorded, counts_of, lived, plainly_counted, written

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from mdpdsl.diagnostics import did_you_mean
 from mdpdsl.logs.readers import minari_paths
-from mdpdsl.logs.readers.files import LogFile, LogFileError, RawBatch
+from mdpdsl.logs.readers.log_file import LogFile, LogFileError, RawBatch
 from mdpdsl.logs.readers.minari_columns import Columns, Leaf, columns_of
 from mdpdsl.logs.readers.minari_episodes import FORMS, Array, Episodes, Piece
 
@@ -58,9 +58,10 @@ def open_dataset(folder: Path) -> LogFile:
         )
     reader = _Reader(folder, columns, range(n_episodes), episodes)
     return LogFile(
-        folder,
+        str(folder),
         (_EPISODE, _TIME, *columns.places),
         reader.read,
+        own_episodes=_EPISODE,
         is_in_order=True,
         place=reader.place,
     )

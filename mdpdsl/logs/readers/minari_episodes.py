@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdpdsl.logs.readers.files import LogFileError
+from mdpdsl.logs.readers.log_file import LogFileError
 from mdpdsl.logs.readers.minari_columns import Leaf
 from mdpdsl.logs.readers.minari_paths import HDF5_NAME, METADATA_NAME
 
@@ -97,8 +97,8 @@ def _rows_of(number: int, lengths: Mapping[Leaf, int]) -> int:
     n_rows = max(observed)
     # Without the last observation, the last action leads nowhere; all others are fine.
     if len(observed) > 1 or len(steps) > 1 or not steps <= {n_rows, n_rows - 1}:
-        told = ", ".join(f"{length} {leaf.array}" for leaf, length in lengths.items())
-        raise LogFileError(f"episode {number} is broken: it has {told}")
+        found = ", ".join(f"{length} {leaf.array}" for leaf, length in lengths.items())
+        raise LogFileError(f"episode {number} is broken: it has {found}")
     return n_rows
 
 

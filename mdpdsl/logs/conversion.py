@@ -1,7 +1,7 @@
-"""Batches of a file to records or transitions; what is wrong with a row is told by reason.
+"""Batches of a log to records or transitions; rows that cannot be used are rejected by reason.
 
-A batch in which nothing is wrong, as nearly all are, takes a short way: values to cells to pairs
-by compiled loops. Any other goes the long way, which looks at every row for every reason.
+Nearly all batches have no bad row, and take the fast path: values to cells to pairs, in compiled
+loops. The others take the slow path, which checks every row for every reason.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from mdpdsl.logs.row_cells import CellReader, Cells
 from mdpdsl.logs.sources import ColumnSources
 from mdpdsl.logs.values import ColumnTypeError, keys_of
 
-#: Up to so many states times actions, a table has the pair of each.
+#: Up to this many states times actions, a table gives the pair of each.
 MOST_TABLE_PLACES = 1 << 24
-#: A time that is a whole number below this may be one that is missing.
+#: A whole-number time below this may mean that the time is missing.
 LEAST_TIME = -(2.0**62)
 
 
 @dataclass(eq=False)
 class Converter:
-    """Turns batches of one file into records or transitions."""
+    """Turns the batches of one log into records or transitions."""
 
     model: CheckedModel
     graph: TransitionGraph
@@ -62,7 +62,7 @@ class Converter:
         self._has_all_states = graph.n_states == graph.states.product.size
 
     def records(self, raw: RawBatch) -> Records:
-        """Return the rows of a batch whose place in time is known."""
+        """Return the rows of a batch whose episode and time are known."""
         batch = Batch(self.path, raw)
         return self._clean_records(batch) or self._checked_records(batch)
 
@@ -73,7 +73,7 @@ class Converter:
         return self._clean_transitions(batch) or self._checked_transitions(batch)
 
     def _clean_records(self, batch: Batch) -> Records | None:
-        """Return the rows if nothing is wrong with any of them."""
+        """Return the rows; None if any of them may be bad."""
         raw, sources = batch.raw, self.sources
         if raw.broken:
             return None
@@ -135,7 +135,7 @@ class Converter:
         return None if (state < 0).any() else state
 
     def _clean_pairs(self, batch: Batch, state: IntArray) -> tuple[StateArray, StateArray] | None:
-        """Return states and pairs; NO_ACTION where no action stands."""
+        """Return states and pairs; NO_ACTION in rows without an action."""
         if self._pair_table is None:
             return None
         action = np.zeros(batch.size, np.int64)
@@ -242,7 +242,7 @@ class Converter:
         return np.maximum(state, 0), is_bad | is_new
 
     def _pairs(self, batch: Batch, state: IntArray, is_bad: BoolArray) -> StateArray:
-        """Return the pair of each row; rows without a state have none and are told already."""
+        """Return the pair of each row; rows without a state have none and are already rejected."""
         product = self.graph.actions.product
         action = np.zeros(batch.size, np.int64)
         is_missing = np.zeros(batch.size, np.bool_)
@@ -268,13 +268,13 @@ class Converter:
     def _reject_cells(
         self, batch: Batch, cells: Cells, is_bad: BoolArray, missing: str | None
     ) -> BoolArray:
-        """Tell the rows in which a variable has no cell, and return all bad rows so far."""
+        """Reject the rows in which a variable has no cell; return all bad rows so far."""
         if not (cells.index < 0).any():
             return is_bad
-        told = list(cells.wrong)
+        faults = list(cells.wrong)
         if missing is not None:
-            told.insert(0, (missing, cells.is_missing))
-        for reason, mask in told:
+            faults.insert(0, (missing, cells.is_missing))
+        for reason, mask in faults:
             is_new = mask & ~is_bad
             self._reject(reason, is_new, batch, cells.term, cells.name)
             is_bad = is_bad | mask
@@ -303,10 +303,10 @@ class Converter:
         self.rejected.add(reasons.BROKEN_LINE, self.path, numbers, lambda i: raw.broken[i][1])
 
     def _with_holes(self, records: Records, raw: RawBatch) -> Records:
-        """Put broken lines, and rows without an episode, where no transition may pass over them.
+        """Put broken lines in their places, so that no transition is counted across them.
 
-        Without times nothing else tells that a row is missing. Such a row counts as one of the
-        episode before it.
+        Without times, nothing else shows that a row is missing. A broken line, and a row without
+        an episode, belongs to the episode of the row before.
         """
         holes = np.array([number for number, _ in raw.broken], np.int64)
         n = len(holes)

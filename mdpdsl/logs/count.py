@@ -39,7 +39,7 @@ from mdpdsl.logs.readers.log_file import BATCH_ROWS
 from mdpdsl.logs.rejections import Rejections
 from mdpdsl.logs.sequences import usual_step_bin
 
-#: Parts for each worker: files differ in size.
+#: Parts for each worker; several, as files differ in size.
 PARTS_PER_WORKER = 4
 
 _Group = tuple[tuple[int, LogSource], ...]  # logs, each with its number
@@ -175,7 +175,7 @@ def _split(logs: Sequence[LogSource], n_groups: int) -> list[_Group]:
 def _with_shared_episodes_together(
     parts: list[Part], logs: Sequence[LogSource], usual_bin: int | None, count_all: _CountAll
 ) -> list[Part]:
-    """Count parts that have an episode in common again, as one."""
+    """Count parts that share an episode again, as one part."""
     if len(parts) == 1:
         return parts
     keys = np.concatenate([part.episodes for part in parts])
@@ -214,7 +214,7 @@ def _usual_bin(parts: Sequence[Part]) -> int | None:
 
 
 def _step_of(usual_bin: int | None) -> float | None:
-    """Return the usual step, to a few per cent; whole steps exactly."""
+    """Return the usual step: exactly if it is a whole number, else to a few per cent."""
     if usual_bin is None:
         return None
     low = 2 ** ((usual_bin - counting.UNIT_BIN) / counting.BINS)

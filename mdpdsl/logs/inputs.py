@@ -16,8 +16,8 @@ from mdpdsl.logs.readers.frames import Frame
 from mdpdsl.logs.readers.log_file import READ_ERRORS, LogFile, LogFileError, RawBatch, first_line
 from mdpdsl.logs.values import readable
 
-#: A path, folder or glob; a table or a stream (pandas, polars, Arrow, DuckDB); a list of episodes.
-#: A table is whatever has `__arrow_c_stream__`, which no type says.
+#: A path, folder or glob; anything with `__arrow_c_stream__` (pandas, polars, Arrow, DuckDB); or a
+#: list of episodes.
 LogInput: TypeAlias = str | os.PathLike[str] | Any
 #: One log: a file, the folder of a dataset, or a table in memory.
 LogSource: TypeAlias = Path | Frame

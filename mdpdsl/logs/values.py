@@ -1,4 +1,4 @@
-"""Columns of a log as numbers, names or keys, with the rows in which there is none."""
+"""Columns of a log as numbers, names or keys, and the rows in which they are missing."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import numpy as np
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.kernels.binning import NO_NUMBER
 
-#: Texts that stand for a value that is not there.
+#: Texts that mean a missing value.
 MISSING_TEXTS = frozenset({"", "nan", "na", "n/a", "null", "none", "<na>"})
-#: Keys of episodes that are texts lie above this, whole numbers below.
+#: Keys of episodes named by texts are above this, whole numbers below.
 _TEXT_KEYS = 1 << 62
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 class ColumnTypeError(Exception):
-    """A column whose type holds neither numbers nor texts."""
+    """A column whose type is neither numbers nor texts."""
 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
     """A column as numbers."""
 
-    values: FloatArray  # [n]  NaN where there is none
-    is_text: BoolArray  # [n]  where a text stands that is no number
-    has_text: bool = False  # whether there is such a row
+    values: FloatArray  # [n]  NaN where missing
+    is_text: BoolArray  # [n]  where there is a text that is not a number
+    has_text: bool = False  # whether `is_text` holds anywhere
 
 
 def readable(column: Any) -> Any:
@@ -78,7 +78,7 @@ def numbers_of(column: Any) -> Numbers:
 
 
 def whole_numbers_of(column: Any) -> IntArray | None:
-    """Read a column of whole numbers as it is, NO_NUMBER where none stands; None for any other."""
+    """Read a column of whole numbers, NO_NUMBER where missing; return None for any other type."""
     import pyarrow as pa
 
     if not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type):
@@ -90,7 +90,7 @@ def whole_numbers_of(column: Any) -> IntArray | None:
 
 
 def has_texts(column: Any) -> bool:
-    """Tell whether a column is one of texts."""
+    """Return whether a column holds texts."""
     import pyarrow as pa
 
     kind = column.type
@@ -100,7 +100,7 @@ def has_texts(column: Any) -> bool:
 
 
 def lookup(column: Any, index: dict[str, float]) -> FloatArray:
-    """Replace each text of a column by its number: -1 where it has none, NaN where none stands."""
+    """Replace each text by its number: -1 if it is not in the index, NaN if it is missing."""
     import pyarrow as pa
 
     encoded = _decoded(column).dictionary_encode()
@@ -112,9 +112,9 @@ def lookup(column: Any, index: dict[str, float]) -> FloatArray:
 
 
 def keys_of(column: Any) -> tuple[IntArray, BoolArray]:
-    """Return a whole number for each different value, the same in every file, and what is missing.
+    """Return a whole number for each different value, the same in every file, and missing rows.
 
-    A whole number is its own key, also where it is written as a text or with a point.
+    A whole number is its own key, even if it is written as a text or with a decimal point.
     """
     import pyarrow as pa
 
@@ -138,7 +138,7 @@ def keys_of(column: Any) -> tuple[IntArray, BoolArray]:
 
 
 def text_at(column: Any, place: int) -> str:
-    """Say what stands in one row of a column, briefly."""
+    """Describe the value in one row of a column."""
     try:
         value = column[place].as_py()
     except ValueError:  # a time to the nanosecond, which only pandas has in Python
@@ -155,7 +155,7 @@ def _numbers_of_texts(column: Any) -> Numbers:
     try:
         values = compute.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
         return Numbers(values, np.zeros(len(values), np.bool_))
-    except pa.ArrowInvalid:  # some row is no number: look at each different text
+    except pa.ArrowInvalid:  # some text is not a number: look at each different one
         pass
     encoded = column.dictionary_encode()
     pairs = [_number_of_text(text) for text in encoded.dictionary.to_pylist()]

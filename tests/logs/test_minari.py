@@ -363,7 +363,7 @@ def _truncated(data: Path) -> None:
         (lambda data: (data / "metadata.json").unlink(), "has no metadata.json"),
         (lambda data: (data / "main_data.hdf5").unlink(), "has no main_data.hdf5"),
         (lambda data: (data / "metadata.json").write_text("{"), "cannot read .*metadata.json"),
-        (lambda data: (data / "metadata.json").write_text("[1]"), "no JSON object"),
+        (lambda data: (data / "metadata.json").write_text("[1]"), "not a JSON object"),
         (lambda data: _changed(data, data_format="zarr"), 'data_format is "zarr"'),
         (lambda data: _changed(data, total_episodes="two"), 'total_episodes is "two"'),
         (lambda data: _changed(data, observation_space='{"type": "?"}'), "gives no spaces"),

@@ -1,9 +1,9 @@
 """Lists of episodes as logs: each episode is a list of rows, in order.
 
-A row is one of two things. A mapping has the columns of a file as its keys, and is read as a row of
-a file is, by the `log` block. A tuple `(state, action)` has values of the model itself: a value, or
-a tuple or mapping of values where there are several variables. The last row of an episode may be
-`(state,)`. Each list is an episode of its own, whatever the rows say.
+A row is a mapping or a tuple. The keys of a mapping are columns, read by the `log` block like those
+of a file. A tuple `(state, action)` has values of the model's own variables: a single value, or a
+tuple or mapping if there are several variables; the last row of an episode may be `(state,)`. Each
+list is a separate episode, even if its rows have a column that names it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Frames in memory as logs: pandas, polars, Arrow, DuckDB, and all else that exports Arrow.
+"""Frames in memory as logs: pandas, polars, Arrow, DuckDB, and anything else that exports Arrow.
 
-A frame has the rules of files: the same columns, the same rejections, rows numbered from 1. It
-becomes an Arrow table at once, since a stream can be read only once and a log may need a second
-pass. The index of a pandas frame is not read.
+The rules are those of files: the same columns, the same rejections, rows numbered from 1. A frame
+is converted to an Arrow table at once, since some streams can be read only once and a log may need
+a second pass. The index of a pandas frame is not read.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from mdpdsl.logs.readers.log_file import LogFile, LogFileError, RawBatch, first_
 class Frame:
     """A table in memory that is a log."""
 
-    name: str  # as messages have it: `frame 1`
+    name: str  # in messages: `frame 1`
     table: Any  # pyarrow.Table
-    own_episodes: str | None = None  # as in LogFile, and so is the next
+    own_episodes: str | None = None  # this and the next as in LogFile
     has_model_values: bool = False
     starts: IntArray | None = None  # [n_episodes]  place of each one's first row; None for a frame
 
@@ -49,7 +49,7 @@ def frame_of(given: Any, name: str) -> Frame:
         arrays = [column_of(given.iloc[:, i]) for i in range(given.shape[1])]
         names = [str(column) for column in given.columns]
         return Frame(name, pa.Table.from_arrays(arrays, names=names))
-    # Whatever the library raises that made the frame: a query may only run here.
+    # Any kind, from the library that made the frame: a query may run only now.
     except Exception as error:
         raise LogFileError(
             f"cannot read {name}, which is a {type(given).__name__}: {first_line(error)}",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.diagnostics import LogError, LogProblem
@@ -16,9 +16,19 @@ from mdpdsl.logs.readers.frames import Frame
 from mdpdsl.logs.readers.log_file import READ_ERRORS, LogFile, LogFileError, RawBatch, first_line
 from mdpdsl.logs.values import readable
 
-#: A path, folder or glob; anything with `__arrow_c_stream__` (pandas, polars, Arrow, DuckDB); or a
-#: list of episodes.
-LogInput: TypeAlias = str | os.PathLike[str] | Any
+
+class ArrowStream(Protocol):
+    """A table or a stream that exports Arrow: pandas, polars, pyarrow, a DuckDB relation."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule with an Arrow stream."""
+        ...
+
+
+#: What a user may give: a path, folder or glob; a table; a list of episodes.
+LogInput: TypeAlias = (
+    str | os.PathLike[str] | ArrowStream | Sequence[Sequence[Mapping[str, Any] | tuple[Any, ...]]]
+)
 #: One log: a file, the folder of a dataset, or a table in memory.
 LogSource: TypeAlias = Path | Frame
 
@@ -33,7 +43,7 @@ def expand_logs(
 ) -> tuple[list[LogSource], list[LogProblem]]:
     """Return every file and table that is given, each once, and what could not be read.
 
-    Raise LogError where something is no log at all.
+    Raise LogError if something is of no type that can be a log.
     """
     found: dict[object, LogSource] = {}  # by file, or by the table's identity
     problems = []
@@ -92,8 +102,8 @@ def size_of(source: LogSource) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def _several(given: LogInput | Sequence[LogInput]) -> list[LogInput]:
-    """Return the logs of a list; what is a log by itself is the only one."""
+def _several(given: object) -> list[Any]:
+    """Return the logs of a list, not yet checked; a log by itself is the only one."""
     is_one = isinstance(given, str | os.PathLike) or frames.is_frame(given)
     if is_one or episodes.is_list_of_episodes(given):
         return [given]

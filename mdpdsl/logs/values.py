@@ -104,7 +104,7 @@ def lookup(column: Any, index: dict[str, float]) -> FloatArray:
     import pyarrow as pa
 
     encoded = _decoded(column).dictionary_encode()
-    texts = [text.strip() for text in encoded.dictionary.to_pylist()]
+    texts = [text.strip() for text in _texts(encoded.dictionary)]
     known = [index.get(t, math.nan if t.lower() in MISSING_TEXTS else -1.0) for t in texts]
     table = np.array([*known, math.nan])
     place = encoded.indices.cast(pa.int64()).fill_null(len(known)).to_numpy(zero_copy_only=False)
@@ -132,17 +132,21 @@ def keys_of(column: Any) -> tuple[IntArray, BoolArray]:
         keys[others] = [_text_key(repr(second)) for second in numbers.values[others].tolist()]
     elif len(others):
         encoded = column.take(pa.array(others)).dictionary_encode()
-        table = np.array([_text_key(str(v)) for v in encoded.dictionary.to_pylist()], np.int64)
+        table = np.array([_text_key(text) for text in _texts(encoded.dictionary)], np.int64)
         keys[others] = table[encoded.indices.to_numpy(zero_copy_only=False)]
     return keys, is_missing
 
 
 def text_at(column: Any, place: int) -> str:
     """Describe the value in one row of a column."""
-    try:
-        value = column[place].as_py()
-    except ValueError:  # a time to the nanosecond, which only pandas has in Python
-        value = f"{numbers_of(column.slice(place, 1)).values[0]:.10g} s"
+    value: object
+    if has_texts(column):
+        value = None if not column[place].is_valid else _texts(_decoded(column.slice(place, 1)))[0]
+    else:
+        try:
+            value = column[place].as_py()
+        except ValueError:  # a time to the nanosecond, which only pandas has in Python
+            value = float(numbers_of(column.slice(place, 1)).values[0])
     if value is None or value == "":
         return "nothing"
     return repr(value)[:60] if isinstance(value, str) else str(value)[:60]
@@ -158,7 +162,7 @@ def _numbers_of_texts(column: Any) -> Numbers:
     except pa.ArrowInvalid:  # some text is not a number: look at each different one
         pass
     encoded = column.dictionary_encode()
-    pairs = [_number_of_text(text) for text in encoded.dictionary.to_pylist()]
+    pairs = [_number_of_text(text) for text in _texts(encoded.dictionary)]
     values = np.array([*(value for value, _ in pairs), math.nan])
     is_text = np.array([*(flag for _, flag in pairs), False])
     place = encoded.indices.cast(pa.int64()).fill_null(len(pairs)).to_numpy(zero_copy_only=False)
@@ -175,6 +179,18 @@ def _number_of_text(text: str) -> tuple[float, bool]:
         return float(word if "_" not in word else "?"), False
     except ValueError:
         return math.nan, True
+
+
+def _texts(column: Any) -> list[str]:
+    """Return the values of a column without nulls as texts; bytes that are no text become `�`."""
+    import pyarrow as pa
+
+    try:
+        return [str(value) for value in column.to_pylist()]
+    except UnicodeDecodeError:
+        is_large = pa.types.is_large_string(column.type)
+        found = column.cast(pa.large_binary() if is_large else pa.binary()).to_pylist()
+        return [value.decode("utf-8", "replace") for value in found]
 
 
 def _text_key(text: str) -> int:

@@ -346,6 +346,12 @@ def test_each_list_is_an_episode_of_its_own(tmp_path: Path) -> None:
     assert entries(model, read) == {k: 3 * n for k, n in plainly_counted(ROWS).items()}
     assert not read.rejected.counts
     assert [f.path for f in read.files] == ["list 1", str(file), "list 2"]
+    read = counted(model, *EPISODES[:2], str(file))
+    assert [(f.path, f.rows) for f in read.files] == [
+        ("list 1", 9),
+        ("list 2", 9),
+        (str(file), len(ROWS)),
+    ]
 
 
 def test_states_and_actions_of_tuples_are_values_of_the_model() -> None:
@@ -387,7 +393,8 @@ def test_states_and_actions_of_tuples_are_values_of_the_model() -> None:
         ([[(0, "a")], [(0, "a", 1)]], "[1][0] has 3 parts", "(state, action)"),
         ([[(0, "a"), {"x": 0}]], "some rows are mappings and some are tuples", "mapping"),
         ([[(0, "a"), "b"]], "list 1: [0][1] is of the type str", "mapping"),
-        ([[(0, "a")], "b"], "list 1: [1] is of the type str", "list of rows"),
+        ([[[(0, "a")], "b"]], "a log cannot be of the type list", "list of rows"),
+        ([[], []], "a log cannot be of the type list", ACCEPTED),
         ([[((0, 1), "a")]], "[0][0] gives 2 state value(s), and the model has 1", "give x"),
         ([[({"y": 1}, "a")]], "[0][0] gives `y`, which is no state variable", "x"),
         ([[{"x": 0}]], "list 1 has no column `action` (for action); its columns are x", "log"),

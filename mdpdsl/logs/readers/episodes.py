@@ -28,20 +28,19 @@ _Row = Mapping[str, Any]
 
 def is_episode(given: object) -> bool:
     """Return whether something is a list of rows."""
-    return isinstance(given, list) and bool(given) and all(_is_row(row) for row in given[:1])
+    return isinstance(given, list) and bool(given) and _is_row(given[0])
 
 
 def is_list_of_episodes(given: object) -> bool:
     """Return whether something is a list of lists of rows; some of them may be empty."""
-    if not isinstance(given, list | tuple):
+    if not isinstance(given, list | tuple) or not all(isinstance(one, list) for one in given):
         return False
-    episodes = [episode for episode in given if not (isinstance(episode, list) and not episode)]
-    return bool(episodes) and is_episode(episodes[0])
+    return is_episode(next(filter(None, given), None))
 
 
-def frame_of_episodes(given: Sequence[Any], name: str, model: CheckedModel) -> Frame:
+def frame_of_episodes(given: Sequence[list[Any]], name: str, model: CheckedModel) -> Frame:
     """Put the rows of all episodes in one table; raise LogFileError where some are no rows."""
-    places = [(i, j) for i, episode in enumerate(given) for j in range(_length(episode, i, name))]
+    places = [(i, j) for i, episode in enumerate(given) for j in range(len(episode))]
     rows = [given[i][j] for i, j in places]
     are_tuples = any(isinstance(row, tuple) for row in rows)
     for (i, j), row in zip(places, rows, strict=True):
@@ -73,15 +72,6 @@ def frame_of_episodes(given: Sequence[Any], name: str, model: CheckedModel) -> F
 
 def _is_row(given: object) -> bool:
     return isinstance(given, Mapping | tuple)
-
-
-def _length(episode: Any, number: int, name: str) -> int:
-    if not isinstance(episode, list):
-        raise LogFileError(
-            f"{name}: [{number}] is of the type {type(episode).__name__}",
-            f"an episode is a list of rows; {ROWS_ARE}",
-        )
-    return len(episode)
 
 
 def _named(row: tuple[Any, ...], model: CheckedModel, place: str) -> _Row:

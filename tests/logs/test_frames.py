@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -197,6 +198,29 @@ def test_frames_and_files_count_together(tmp_path: Path, n_workers: int, is_shuf
     assert entries(model, read) == entries(model, expected) == plainly_counted(ROWS)
     assert read.rejected.counts == expected.rejected.counts
     assert [file.rows for file in read.files] == [len(part) for part in parts]
+
+
+class _Away(ThreadPoolExecutor):
+    """Gives its workers copies of what it is given, as another process would have."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        sent = pickle.dumps(args)
+        assert b"pyarrow" not in sent
+        return super().submit(fn, *pickle.loads(sent), **kwargs)
+
+
+def test_frames_stay_in_this_process(tmp_path: Path) -> None:
+    model = spaces()
+    parts = [[dict(row) | {"episode": f"{n} {row['episode']}"} for row in ROWS] for n in range(4)]
+    logs = [
+        arrow(part) if n % 2 else written(tmp_path / f"{n}.csv", part)
+        for n, part in enumerate(parts)
+    ]
+    seen: list[int] = []
+    with _Away(2) as executor:
+        read = counted(model, *logs, executor=executor, n_workers=2, progress=seen.append)
+    assert entries(model, read) == {k: 4 * n for k, n in plainly_counted(ROWS).items()}
+    assert seen[-1] == read.rows == 4 * len(ROWS)
 
 
 def test_transitions_of_a_frame_are_kept_in_order(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Logs: rows of files and tables, put in order and counted as transitions."""
+"""Logs: rows of files and tables, sorted and counted as transitions."""

@@ -1,4 +1,4 @@
-"""A batch of a file with its columns as numbers, each worked out once, and terms over them."""
+"""A batch of a log: its columns as numbers, each converted once, and terms over them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mdpdsl.compile.expressions import Fault, Frame, evaluate
 from mdpdsl.compile.terms import Read, Term, reads
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.logs import rejections as reasons
-from mdpdsl.logs.readers.files import LogFileError, RawBatch
+from mdpdsl.logs.readers.log_file import LogFileError, RawBatch
 from mdpdsl.logs.values import ColumnTypeError, Numbers, numbers_of, text_at, whole_numbers_of
 
 
 class Batch:
-    """A batch with its columns as numbers, each worked out once."""
+    """A batch whose columns are converted to numbers when they are first needed."""
 
     def __init__(self, path: str, raw: RawBatch) -> None:
         self.raw = raw
@@ -25,12 +25,12 @@ class Batch:
         self._numbers: dict[str, Numbers] = {}
 
     def evaluated(self, term: Term) -> tuple[FloatArray, tuple[tuple[str, BoolArray], ...]]:
-        """Return a term's value in every row, NaN where missing, and what else is wrong."""
+        """Return a term's value in every row, NaN where missing, and other faults by reason."""
         names = sorted(name for _, name in reads(term))
         columns = {name: self._column(name) for name in names}
         if isinstance(term, Read):
             numbers = columns[term.name]
-            return numbers.values, _told(numbers.is_text)
+            return numbers.values, _text_fault(numbers.is_text)
         frame = Frame(self.size, {("column", n): c.values for n, c in columns.items()})
         result = evaluate(term, frame)
         values: FloatArray = np.array(frame.full(result.values), np.float64)
@@ -41,7 +41,7 @@ class Batch:
             is_missing |= np.isnan(numbers.values) & ~numbers.is_text
         has_fault = self._faulty(result.faults) & ~is_text & ~is_missing
         values[is_text | is_missing | has_fault] = np.nan
-        wrong = _told(is_text)
+        wrong = _text_fault(is_text)
         if has_fault.any():
             wrong = (*wrong, (reasons.NO_VALUE, has_fault))
         is_undefined = np.isnan(values) & ~is_text & ~is_missing & ~has_fault
@@ -50,10 +50,10 @@ class Batch:
         return values, wrong
 
     def clean_values(self, term: Term) -> FloatArray | IntArray | None:
-        """Return a term's value in every row; None where in some row it has none.
+        """Return a term's value in every row; None if some row has none.
 
-        Where the term is but a column, whole numbers stay whole, and one that is missing is
-        NO_NUMBER or NaN.
+        For a term that is just a column, whole numbers stay whole, and a missing one is NO_NUMBER
+        or NaN.
         """
         if isinstance(term, Read):
             whole = whole_numbers_of(self.raw.columns[term.name])
@@ -78,15 +78,16 @@ class Batch:
         )
 
     def text(self, terms: Sequence[Term], name: str, place: int) -> str:
-        """Say what stands in the columns that some terms read."""
+        """Describe the values in the columns that some terms read."""
         names = sorted({column for term in terms for _, column in reads(term)})
         parts = [f"{n} = {text_at(self.raw.columns[n], place)}" for n in names]
         text = ", ".join(parts) or "a constant"
         return text if names == [name] else f"{name}: {text}"
 
     def wrong_type(self, name: str, error: ColumnTypeError) -> LogFileError:
+        """Return the error for a column that cannot be read."""
         return LogFileError(
-            f"{self._path}: the column `{name}` is of type {error}, which is no number and no text",
+            f"{self._path}: the column `{name}` is of type {error}, not of numbers or texts",
             "write each number to a column of its own",
         )
 
@@ -105,5 +106,5 @@ class Batch:
         return mask
 
 
-def _told(is_text: BoolArray) -> tuple[tuple[str, BoolArray], ...]:
+def _text_fault(is_text: BoolArray) -> tuple[tuple[str, BoolArray], ...]:
     return ((reasons.TEXT, is_text),) if is_text.any() else ()

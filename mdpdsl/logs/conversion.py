@@ -1,7 +1,7 @@
-"""Batches of a file to records or transitions; what is wrong with a row is told by reason.
+"""Batches of a log to records or transitions; rows that cannot be used are rejected by reason.
 
-A batch in which nothing is wrong, as nearly all are, takes a short way: values to cells to pairs
-by compiled loops. Any other goes the long way, which looks at every row for every reason.
+Nearly all batches have no bad row, and take the fast path: values to cells to pairs, in compiled
+loops. The others take the slow path, which checks every row for every reason.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from mdpdsl.kernels import binning
 from mdpdsl.logs import rejections as reasons
 from mdpdsl.logs.batches import Batch
 from mdpdsl.logs.log_rows import NO_ACTION, NO_PAIR, Records, joined
-from mdpdsl.logs.readers.files import RawBatch
+from mdpdsl.logs.readers.log_file import RawBatch
 from mdpdsl.logs.rejections import Rejections
 from mdpdsl.logs.row_cells import CellReader, Cells
-from mdpdsl.logs.sources import ColumnPlan
+from mdpdsl.logs.sources import ColumnSources
 from mdpdsl.logs.values import ColumnTypeError, keys_of
 
-#: Up to so many states times actions, a table has the pair of each.
+#: Up to this many states times actions, a table gives the pair of each.
 MOST_TABLE_PLACES = 1 << 24
-#: A time that is a whole number below this may be one that is missing.
+#: A whole-number time below this may mean that the time is missing.
 LEAST_TIME = -(2.0**62)
 
 
 @dataclass(eq=False)
 class Converter:
-    """Turns batches of one file into records or transitions."""
+    """Turns the batches of one log into records or transitions."""
 
     model: CheckedModel
     graph: TransitionGraph
-    plan: ColumnPlan
+    sources: ColumnSources
     path: str
     file: int
     is_separate: bool
@@ -62,30 +62,30 @@ class Converter:
         self._has_all_states = graph.n_states == graph.states.product.size
 
     def records(self, raw: RawBatch) -> Records:
-        """Return the rows of a batch whose place in time is known."""
+        """Return the rows of a batch whose episode and time are known."""
         batch = Batch(self.path, raw)
         return self._clean_records(batch) or self._checked_records(batch)
 
     def transitions(self, raw: RawBatch) -> tuple[IntArray, IntArray]:
         """Return pairs and next states of a batch whose rows are whole transitions."""
-        assert self.plan.next_states is not None
+        assert self.sources.next_states is not None
         batch = Batch(self.path, raw)
         return self._clean_transitions(batch) or self._checked_transitions(batch)
 
     def _clean_records(self, batch: Batch) -> Records | None:
-        """Return the rows if nothing is wrong with any of them."""
-        raw, plan = batch.raw, self.plan
+        """Return the rows; None if any of them may be bad."""
+        raw, sources = batch.raw, self.sources
         if raw.broken:
             return None
         episode, no_episode = self._episodes(batch)
-        found_times = raw.rows if plan.time is None else batch.clean_values(plan.time)
+        found_times = raw.rows if sources.time is None else batch.clean_values(sources.time)
         if found_times is None or no_episode.any():
             return None
         time = found_times.astype(np.float64, copy=False)
         if not np.isfinite(time.sum()) or (found_times is not time and (time < LEAST_TIME).any()):
             return None
         clipped: dict[str, int] = {}
-        state = self._clean_states(batch, plan.states, clipped)
+        state = self._clean_states(batch, sources.states, clipped)
         found = None if state is None else self._clean_pairs(batch, state)
         if found is None:
             return None
@@ -105,12 +105,12 @@ class Converter:
         )
 
     def _clean_transitions(self, batch: Batch) -> tuple[IntArray, IntArray] | None:
-        assert self.plan.next_states is not None
+        assert self.sources.next_states is not None
         if batch.raw.broken:
             return None
         clipped: dict[str, int] = {}
-        state = self._clean_states(batch, self.plan.states, clipped)
-        following = self._clean_states(batch, self.plan.next_states, clipped)
+        state = self._clean_states(batch, self.sources.states, clipped)
+        following = self._clean_states(batch, self.sources.next_states, clipped)
         found = None if state is None else self._clean_pairs(batch, state)
         if following is None or found is None or (found[1] == NO_ACTION).any():
             return None
@@ -135,13 +135,13 @@ class Converter:
         return None if (state < 0).any() else state
 
     def _clean_pairs(self, batch: Batch, state: IntArray) -> tuple[StateArray, StateArray] | None:
-        """Return states and pairs; NO_ACTION where no action stands."""
+        """Return states and pairs; NO_ACTION in rows without an action."""
         if self._pair_table is None:
             return None
         action = np.zeros(batch.size, np.int64)
         product = self.graph.actions.product
         for cells, stride, term in zip(
-            self._action_cells, product.strides, self.plan.actions, strict=True
+            self._action_cells, product.strides, self.sources.actions, strict=True
         ):
             if cells.add(batch, term, int(stride), True, action) is None:
                 return None
@@ -153,9 +153,9 @@ class Converter:
 
     @property
     def _source(self) -> int:
-        if self.plan.time is None:
+        if self.sources.time is None:
             return -self.file - 1
-        return self.file + 1 if self.plan.episode is None or self.is_separate else 0
+        return self.file + 1 if self.sources.episode is None or self.is_separate else 0
 
     def _note_clipped(self, clipped: Mapping[str, int]) -> None:
         for name, number in clipped.items():
@@ -166,19 +166,19 @@ class Converter:
         raw = batch.raw
         n = len(raw.rows)
         self._reject_broken(raw)
-        has_time = self.plan.time is not None
+        has_time = self.sources.time is not None
         episode, no_episode = self._episodes(batch)
         time = raw.rows.astype(np.float64)
         no_time = np.zeros(n, np.bool_)
-        if self.plan.time is not None:
-            time, wrong = batch.evaluated(self.plan.time)
+        if self.sources.time is not None:
+            time, wrong = batch.evaluated(self.sources.time)
             no_time = ~np.isfinite(time)
             no_time |= np.logical_or.reduce([mask for _, mask in wrong]) if wrong else no_time
         is_bad = no_episode | no_time
-        self._reject(reasons.MISSING_EPISODE, no_episode, batch, self.plan.episode, "episode")
+        self._reject(reasons.MISSING_EPISODE, no_episode, batch, self.sources.episode, "episode")
         lost_time = no_time & ~no_episode
-        self._reject(reasons.MISSING_TIME, lost_time, batch, self.plan.time, "time")
-        state, is_bad = self._states(batch, self.plan.states, is_bad, "")
+        self._reject(reasons.MISSING_TIME, lost_time, batch, self.sources.time, "time")
+        state, is_bad = self._states(batch, self.sources.states, is_bad, "")
         pair = self._pairs(batch, state, is_bad)
         records = Records(
             source=np.full(n, self._source, np.int32),
@@ -195,20 +195,20 @@ class Converter:
         return self._with_holes(records, raw)
 
     def _checked_transitions(self, batch: Batch) -> tuple[IntArray, IntArray]:
-        assert self.plan.next_states is not None
+        assert self.sources.next_states is not None
         self._reject_broken(batch.raw)
         is_bad = np.zeros(batch.size, np.bool_)
-        state, is_bad = self._states(batch, self.plan.states, is_bad, "")
-        following, is_bad = self._states(batch, self.plan.next_states, is_bad, "next ")
+        state, is_bad = self._states(batch, self.sources.states, is_bad, "")
+        following, is_bad = self._states(batch, self.sources.next_states, is_bad, "next ")
         pair = self._pairs(batch, state, is_bad)
         needed = pair == NO_ACTION
-        self._reject(reasons.MISSING_ACTION, needed, batch, self.plan.actions[0], "the action")
+        self._reject(reasons.MISSING_ACTION, needed, batch, self.sources.actions[0], "the action")
         is_good = (pair >= 0) & ~is_bad
         return pair[is_good].astype(np.int64), following[is_good]
 
     def _episodes(self, batch: Batch) -> tuple[IntArray, BoolArray]:
         n = batch.size
-        term = self.plan.episode
+        term = self.sources.episode
         if term is None:
             return np.zeros(n, np.int64), np.zeros(n, np.bool_)
         if isinstance(term, Read):
@@ -242,13 +242,13 @@ class Converter:
         return np.maximum(state, 0), is_bad | is_new
 
     def _pairs(self, batch: Batch, state: IntArray, is_bad: BoolArray) -> StateArray:
-        """Return the pair of each row; rows without a state have none and are told already."""
+        """Return the pair of each row; rows without a state have none and are already rejected."""
         product = self.graph.actions.product
         action = np.zeros(batch.size, np.int64)
         is_missing = np.zeros(batch.size, np.bool_)
         has_none = is_bad
         for reader, stride, term in zip(
-            self._action_cells, product.strides, self.plan.actions, strict=True
+            self._action_cells, product.strides, self.sources.actions, strict=True
         ):
             cells = reader.checked(batch, term, "", reasons.UNKNOWN_ACTION)
             has_none = self._reject_cells(batch, cells, has_none | is_missing, None)
@@ -259,7 +259,7 @@ class Converter:
             codes = self._pair_codes
             place = np.minimum(np.searchsorted(codes, pair), len(codes) - 1)
             is_free = (codes[place] != pair) & ~has_none & ~is_missing
-            terms = [*self.plan.states, *self.plan.actions]
+            terms = [*self.sources.states, *self.sources.actions]
             self._reject(reasons.NOT_AVAILABLE, is_free, batch, terms, "pair")
             pair, has_none = place, has_none | is_free
         pair = np.where(has_none, NO_PAIR, pair)
@@ -268,13 +268,13 @@ class Converter:
     def _reject_cells(
         self, batch: Batch, cells: Cells, is_bad: BoolArray, missing: str | None
     ) -> BoolArray:
-        """Tell the rows in which a variable has no cell, and return all bad rows so far."""
+        """Reject the rows in which a variable has no cell; return all bad rows so far."""
         if not (cells.index < 0).any():
             return is_bad
-        told = list(cells.wrong)
+        faults = list(cells.wrong)
         if missing is not None:
-            told.insert(0, (missing, cells.is_missing))
-        for reason, mask in told:
+            faults.insert(0, (missing, cells.is_missing))
+        for reason, mask in faults:
             is_new = mask & ~is_bad
             self._reject(reason, is_new, batch, cells.term, cells.name)
             is_bad = is_bad | mask
@@ -303,10 +303,10 @@ class Converter:
         self.rejected.add(reasons.BROKEN_LINE, self.path, numbers, lambda i: raw.broken[i][1])
 
     def _with_holes(self, records: Records, raw: RawBatch) -> Records:
-        """Put broken lines, and rows without an episode, where no transition may pass over them.
+        """Put broken lines in their places, so that no transition is counted across them.
 
-        Without times nothing else tells that a row is missing. Such a row counts as one of the
-        episode before it.
+        Without times, nothing else shows that a row is missing. A broken line, and a row without
+        an episode, belongs to the episode of the row before.
         """
         holes = np.array([number for number, _ in raw.broken], np.int64)
         n = len(holes)
@@ -319,7 +319,7 @@ class Converter:
             file=np.full(n, self.file, np.int32),
             row=holes,
         )
-        if self.plan.episode is None:
+        if self.sources.episode is None:
             if n == 0:
                 return records
             both = joined([records, broken])

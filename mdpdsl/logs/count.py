@@ -1,8 +1,8 @@
-"""Logs to counts: all files at once, or in parts that processes and machines count by themselves.
+"""Logs to counts: all at once, or in parts that several processes and machines count.
 
-Each part is some of the files. Files that turn out to share an episode are counted again together,
-and so is a part that took another step of time for the usual one than all of the log shows: what
-comes out does not depend on how the files were dealt out.
+Each part is some of the files; tables in memory are counted in this process. Parts that turn out to
+share an episode are counted again together, and so is a part whose usual time step is not that of
+the whole log: the result does not depend on how the files were split into parts.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 from functools import reduce
-from itertools import pairwise
-from pathlib import Path
+from itertools import groupby, pairwise
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -26,6 +25,7 @@ from mdpdsl.diagnostics import LogError, LogProblem
 from mdpdsl.graph.counts import Counts, merge
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels import counting
+from mdpdsl.logs.inputs import LogInput, LogSource, expand_logs, size_of
 from mdpdsl.logs.order import TransitionOrder
 from mdpdsl.logs.passes import (
     LogReading,
@@ -34,29 +34,30 @@ from mdpdsl.logs.passes import (
     count_part,
     open_logs,
 )
-from mdpdsl.logs.readers.files import BATCH_ROWS, expand_paths
+from mdpdsl.logs.readers.frames import Frame
+from mdpdsl.logs.readers.log_file import BATCH_ROWS
 from mdpdsl.logs.rejections import Rejections
 from mdpdsl.logs.sequences import usual_step_bin
 
-#: Parts for each worker: files differ in size.
+#: Parts for each worker; several, as files differ in size.
 PARTS_PER_WORKER = 4
 
-_Group = tuple[tuple[int, Path], ...]  # files, each with its number
+_Group = tuple[tuple[int, LogSource], ...]  # logs, each with its number
 _CountAll = Callable[[Sequence[_Group], int | None], list[Part]]
 
 
 @dataclass(frozen=True)
 class FileRead:
-    """A file of which rows were read."""
+    """A file, or a table in memory, of which rows were read."""
 
-    path: str
+    path: str  # or `frame 1`
     bytes: int
     rows: int
 
 
 @dataclass(frozen=True, eq=False)
 class LogCounts:
-    """What logs say."""
+    """The transitions of logs, and what could not be counted."""
 
     counts: Counts
     rejected: Rejections
@@ -64,15 +65,15 @@ class LogCounts:
     files: tuple[FileRead, ...]
     problems: tuple[LogProblem, ...]
     rows: int
-    was_sorted: bool  # whether the rows came in order
-    time_step: float | None  # about; None without times
+    was_sorted: bool  # whether the rows were already in order
+    time_step: float | None  # to a few per cent; None without times
     seconds: float
 
 
 def count_logs(
     model: CheckedModel,
     graph: TransitionGraph,
-    patterns: Sequence[str | Path],
+    patterns: LogInput | Sequence[LogInput],
     *,
     are_files_separate: bool = False,
     time_step: float | None = None,
@@ -82,27 +83,29 @@ def count_logs(
     n_workers: int = 1,
     order: TransitionOrder | None = None,
 ) -> LogCounts:
-    """Count the transitions of files, folders and globs over the pairs of a graph.
+    """Count the transitions of logs over the pairs of a graph.
 
-    An episode goes on in another file if both have episodes and times, unless files are separate.
-    With an executor files are dealt out to its workers; with `order`, transitions are kept there as
-    they come, too, which is for one process. Raise LogError if there is no row to read.
+    A log is a path, a folder or a glob; a table (pandas, polars, pyarrow, a DuckDB relation); or a
+    list of episodes, each a list of rows. An episode may continue in another log if both have
+    episodes and times, unless `are_files_separate`. With an executor, its workers share the files;
+    `order` also keeps the transitions, in order, and needs a single process. Raise LogError if
+    something is no log, or if there is no row to read.
     """
     began = time.perf_counter()
-    paths, missing = expand_paths([str(pattern) for pattern in patterns])
-    paths, problems = open_logs(model, paths)
-    problems = [*map(LogProblem, missing), *problems]
-    if not paths:
+    given, unread = expand_logs(patterns, model)
+    logs, problems = open_logs(model, given)
+    problems = [*unread, *problems]
+    if not logs:
         raise LogError(problems)
     assert order is None or executor is None
     reading = LogReading(model, graph, are_files_separate, batch_rows, order)
     usual_bin = None if time_step is None else _bin_of(time_step)
     count_all = _counter(reading, executor, progress)
-    n_groups = 1 if executor is None else min(len(paths), PARTS_PER_WORKER * n_workers)
-    parts = count_all(_dealt(paths, n_groups), usual_bin)
-    parts = _with_shared_episodes_together(parts, paths, usual_bin, count_all)
+    n_groups = 1 if executor is None else PARTS_PER_WORKER * n_workers
+    parts = count_all(_split(logs, n_groups), usual_bin)
+    parts = _with_shared_episodes_together(parts, logs, usual_bin, count_all)
     usual_bin = usual_bin if usual_bin is not None else _usual_bin(parts)
-    parts = _with_one_step(parts, paths, usual_bin, count_all)
+    parts = _with_one_step(parts, logs, usual_bin, count_all)
     problems += [problem for part in parts for problem in part.problems]
     rows = dict(pair for part in parts for pair in zip(part.files, part.rows, strict=True))
     if sum(rows.values()) == 0:
@@ -111,7 +114,7 @@ def count_logs(
         counts=reduce(merge, (part.counts for part in parts)),
         rejected=Rejections.joined(part.rejected for part in parts),
         clipped=_summed(part.clipped for part in parts),
-        files=tuple(FileRead(str(p), _size(p), rows[i]) for i, p in enumerate(paths)),
+        files=tuple(FileRead(str(log), size_of(log), rows[i]) for i, log in enumerate(logs)),
         problems=tuple(problems),
         rows=sum(rows.values()),
         was_sorted=all(part.was_sorted for part in parts),
@@ -123,22 +126,27 @@ def count_logs(
 def _counter(
     reading: LogReading, executor: Executor | None, progress: Progress | None
 ) -> _CountAll:
-    """Return what counts groups of files, here or by an executor."""
+    """Return a function that counts groups of logs, in this process or by an executor."""
 
     def count_here(groups: Sequence[_Group], usual_bin: int | None) -> list[Part]:
         return [count_part(reading, group, usual_bin, progress) for group in groups]
 
     def count_there(groups: Sequence[_Group], usual_bin: int | None) -> list[Part]:
         assert executor is not None
-        futures = [executor.submit(count_part, reading, group, usual_bin) for group in groups]
+        here = [group for group in groups if any(isinstance(log, Frame) for _, log in group)]
+        there = [group for group in groups if group not in here]
+        futures = [executor.submit(count_part, reading, group, usual_bin) for group in there]
         pending: set[Future[Part]] = set(futures)
         try:
+            parts = [count_part(reading, group, usual_bin) for group in here]
+            n_here = sum(sum(part.rows) for part in parts)
             while pending:
                 _, pending = wait(pending, return_when=FIRST_COMPLETED)
                 if progress is not None:
                     finished = [future.result() for future in futures if future.done()]
-                    progress(sum(sum(part.rows) for part in finished))
-            return [future.result() for future in futures]
+                    progress(n_here + sum(sum(part.rows) for part in finished))
+            parts += [future.result() for future in futures]
+            return sorted(parts, key=lambda part: part.files)
         except BaseException:
             for future in pending:
                 future.cancel()
@@ -147,17 +155,27 @@ def _counter(
     return count_here if executor is None else count_there
 
 
-def _dealt(paths: Sequence[Path], n_groups: int) -> list[_Group]:
-    """Deal files out in groups of neighbours: where files follow each other, so do their rows."""
-    ends = [len(paths) * i // n_groups for i in range(n_groups + 1)]
-    numbered = list(enumerate(paths))
-    return [tuple(numbered[i:j]) for i, j in pairwise(ends)]
+def _split(logs: Sequence[LogSource], n_groups: int) -> list[_Group]:
+    """Split logs into groups of neighbours: where files follow each other, so do their rows.
+
+    Of several groups, none has both files and tables, as workers have no tables.
+    """
+    numbered = list(enumerate(logs))
+    if n_groups == 1:
+        return [tuple(numbered)]
+    groups: list[_Group] = []
+    for is_table, run in groupby(numbered, lambda each: isinstance(each[1], Frame)):
+        members = list(run)
+        n = 1 if is_table else min(len(members), n_groups)
+        ends = [len(members) * i // n for i in range(n + 1)]
+        groups += [tuple(members[i:j]) for i, j in pairwise(ends)]
+    return groups
 
 
 def _with_shared_episodes_together(
-    parts: list[Part], paths: Sequence[Path], usual_bin: int | None, count_all: _CountAll
+    parts: list[Part], logs: Sequence[LogSource], usual_bin: int | None, count_all: _CountAll
 ) -> list[Part]:
-    """Count parts that have an episode in common again, as one."""
+    """Count parts that share an episode again, as one part."""
     if len(parts) == 1:
         return parts
     keys = np.concatenate([part.episodes for part in parts])
@@ -173,7 +191,7 @@ def _with_shared_episodes_together(
     )
     members = [[parts[i] for i in np.flatnonzero(family == k)] for k in range(n_families)]
     groups = [
-        tuple((i, paths[i]) for i in sorted(i for part in several for i in part.files))
+        tuple((i, logs[i]) for i in sorted(i for part in several for i in part.files))
         for several in members
         if len(several) > 1
     ]
@@ -181,12 +199,12 @@ def _with_shared_episodes_together(
 
 
 def _with_one_step(
-    parts: list[Part], paths: Sequence[Path], usual_bin: int | None, count_all: _CountAll
+    parts: list[Part], logs: Sequence[LogSource], usual_bin: int | None, count_all: _CountAll
 ) -> list[Part]:
-    """Count parts again that took another step for the usual one."""
+    """Count parts again whose usual time step is not that of the whole log."""
     is_good = [part.usual_bin in (None, usual_bin) for part in parts]
     others = [part for part, good in zip(parts, is_good, strict=True) if not good]
-    groups = [tuple((i, paths[i]) for i in part.files) for part in others]
+    groups = [tuple((i, logs[i]) for i in part.files) for part in others]
     kept = [part for part, good in zip(parts, is_good, strict=True) if good]
     return sorted(kept + count_all(groups, usual_bin), key=lambda part: part.files)
 
@@ -196,7 +214,7 @@ def _usual_bin(parts: Sequence[Part]) -> int | None:
 
 
 def _step_of(usual_bin: int | None) -> float | None:
-    """Return the usual step, to a few per cent; whole steps exactly."""
+    """Return the usual step: exactly if it is a whole number, else to a few per cent."""
     if usual_bin is None:
         return None
     low = 2 ** ((usual_bin - counting.UNIT_BIN) / counting.BINS)
@@ -211,9 +229,3 @@ def _bin_of(step: float) -> int:
 
 def _summed(numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(sum((Counter(part) for part in numbers), Counter()))
-
-
-def _size(path: Path) -> int:
-    """Return the bytes of a file, or of all files in a folder."""
-    files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files)

@@ -1,4 +1,4 @@
-"""Rows of a log as states and pairs of a model, with their places in time."""
+"""Rows of a log as states and pairs of a model, with their episodes and times."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ARRAYS = ("source", "episode", "time", "state", "pair", "file", "row")
 class Records:
     """Rows in the order they were read.
 
-    Rows of one episode have the same source and episode. Source 0 is shared by files whose episodes
-    may span them; a negative source has no times but the order of its rows.
+    Rows of one episode have the same source and episode. Files whose episodes may continue in each
+    other share source 0; a negative source has no times, only the order of its rows.
     """
 
     source: StateArray  # [n]
@@ -32,7 +32,7 @@ class Records:
     pair: StateArray  # [n]  NO_PAIR, NO_ACTION
     file: StateArray  # [n]
     row: IntArray  # [n]
-    is_clean: bool = False  # whether every row is known to have a state, and a pair or no action
+    is_clean: bool = False  # whether every row has a state, and a pair or NO_ACTION
 
     def __len__(self) -> int:
         return len(self.row)
@@ -49,5 +49,5 @@ def joined(parts: Sequence[Records]) -> Records:
 
 
 def records_from(arrays: Mapping[str, npt.NDArray[Any]], is_clean: bool) -> Records:
-    """Return records with the arrays of their names."""
+    """Build records from arrays by name."""
     return Records(**arrays, is_clean=is_clean)

@@ -1,7 +1,7 @@
-"""Transitions of logs in their order: for each pair a queue of the successors it was seen to have.
+"""Transitions of logs in order: for each pair, a queue of the successors that the log shows.
 
 An episode starts in the state of its first transition. Rows that are whole transitions have no
-episodes: there, one starts where a row's state is not the one that the row before led to.
+episodes: there, an episode starts where a row's state is not the next state of the row before.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class LoggedTransitions:
 
 
 class TransitionOrder:
-    """Keeps transitions as they come, at eight bytes each."""
+    """Keeps transitions in order, in eight bytes each."""
 
     def __init__(self, graph: TransitionGraph) -> None:
         self._graph = graph
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything: the log is read again, in another order."""
+        """Forget everything, as the log is read again in another order."""
         self._pairs: list[StateArray] = []
         self._successors: list[StateArray] = []
         self._starts: list[StateArray] = []
@@ -59,7 +59,8 @@ class TransitionOrder:
     def add(self, codes: IntArray, rows: Records, kind: StateArray) -> None:
         """Add the transitions of rows, each given as pair * n_states + successor.
 
-        `kind` says how each row follows the one before; row 0 is the last one of the rows before.
+        `kind` says how each row follows the one before; row 0 repeats the last row of the call
+        before.
         """
         is_first = np.empty(len(codes), np.bool_)
         self._is_begun = bool(
@@ -68,7 +69,7 @@ class TransitionOrder:
         self._add(codes, is_first)
 
     def add_whole(self, codes: IntArray) -> None:
-        """Add transitions of which each was a row of its own."""
+        """Add transitions that were each a row."""
         if len(codes) == 0:
             return
         state = self._graph.pair_state[codes // self._graph.n_states]
@@ -77,7 +78,7 @@ class TransitionOrder:
         self._add(codes, state != before)
 
     def transitions(self) -> LoggedTransitions:
-        """Return the queues of all pairs; what was kept is given up on the way."""
+        """Return the queues of all pairs, and forget everything to save memory."""
         n_pairs = self._graph.n_pairs
         visits = np.zeros(n_pairs, np.int64)
         for part in self._pairs:
@@ -113,6 +114,6 @@ def save_transitions(logged: LoggedTransitions, path: Path) -> None:
 
 
 def load_transitions(path: Path) -> LoggedTransitions:
-    """Read the queues of a log; raise OSError, ValueError or KeyError where that is not a file."""
+    """Read the queues of a log; raise OSError, ValueError or KeyError if it is not such a file."""
     with np.load(path, allow_pickle=False) as saved:
         return LoggedTransitions(saved["queue_start"], saved["successor"], saved["episode"])

@@ -1,15 +1,17 @@
-"""One pass over files of a log: rows to counts, in order or brought into order.
+"""One pass over logs: rows to counts, in the order they come or sorted.
 
-Consecutive rows of one episode make a transition, unless time jumps between them, or one of the
-rows is rejected where it is needed. Files are taken as they come; if a row shows that they are not
-ordered by episode and time, all of it is sorted and counted again.
+Consecutive rows of one episode make a transition, unless time jumps between them or one of the
+rows is rejected. Logs are first read as if their rows were in order; if a row shows that they are
+not sorted by episode and time, everything is sorted and counted again.
 """
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -18,34 +20,38 @@ from mdpdsl.diagnostics import LogProblem
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.logs.ahead import ahead
 from mdpdsl.logs.conversion import Converter
+from mdpdsl.logs.inputs import LogSource, open_log, read_log
 from mdpdsl.logs.log_rows import Records
 from mdpdsl.logs.order import TransitionOrder
-from mdpdsl.logs.readers.files import LogFile, LogFileError, RawBatch, open_log, read_log
+from mdpdsl.logs.readers.log_file import LogFile, LogFileError, RawBatch
 from mdpdsl.logs.rejections import Rejections
 from mdpdsl.logs.sequences import OrderWatch, OutOfOrderError, Sequencer, TransitionTable
 from mdpdsl.logs.sorting import sorted_records
-from mdpdsl.logs.sources import ColumnPlan, column_plan
+from mdpdsl.logs.sources import column_sources
 
-#: Told after every batch: rows read so far.
+#: Called after every batch with the number of rows read so far.
 Progress = Callable[[int], None]
+#: Batches read ahead of the one in use.
+MOST_WAITING = 2
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
 class LogReading:
-    """How a log is read; all that a pass needs beside the files."""
+    """How a log is read: all that a pass needs besides the logs themselves."""
 
     model: CheckedModel
     graph: TransitionGraph
     are_files_separate: bool
     batch_rows: int
-    order: TransitionOrder | None = None  # keeps transitions as they come, too
+    order: TransitionOrder | None = None  # also keeps the transitions, in order
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What some files of a log say; parts of different episodes add up."""
+    """What was counted in some of the logs; parts that share no episode add up."""
 
     files: tuple[int, ...]
     counts: Counts
@@ -53,19 +59,21 @@ class Part:
     clipped: dict[str, int]  # values beyond the ends of a variable that saturates
     problems: tuple[LogProblem, ...]
     rows: tuple[int, ...]  # of each file
-    was_sorted: bool  # whether the rows came in order
-    histogram: IntArray  # of steps of time, by bins
-    usual_bin: int | None  # the bin of steps that were taken for usual; None where all were
-    episodes: IntArray  # keys of episodes that may go on in other files
+    was_sorted: bool  # whether the rows were already in order
+    histogram: IntArray  # of time steps, by bins
+    usual_bin: int | None  # the bin of the usual time step; None if there was no step
+    episodes: IntArray  # keys of episodes that may continue in other files
 
 
-def open_logs(model: CheckedModel, paths: Sequence[Path]) -> tuple[list[Path], list[LogProblem]]:
-    """Return the files that can be read and have the columns of the model."""
+def open_logs(
+    model: CheckedModel, given: Sequence[LogSource]
+) -> tuple[list[LogSource], list[LogProblem]]:
+    """Return the logs that can be read and have the columns of the model."""
     good, problems = [], []
-    for path in paths:
+    for source in given:
         try:
-            column_plan(model, open_log(path))
-            good.append(path)
+            column_sources(model, open_log(source))
+            good.append(source)
         except LogFileError as error:
             problems.append(LogProblem(str(error), error.help))
     return good, problems
@@ -73,11 +81,11 @@ def open_logs(model: CheckedModel, paths: Sequence[Path]) -> tuple[list[Path], l
 
 def count_part(
     reading: LogReading,
-    files: Sequence[tuple[int, Path]],
+    files: Sequence[tuple[int, LogSource]],
     usual_bin: int | None,
     progress: Progress | None = None,
 ) -> Part:
-    """Count the transitions of some files, each with its number among all."""
+    """Count the transitions of some logs, each with its number among all."""
     for is_ordered in (True, False):
         attempt = _Attempt(reading, files, usual_bin, progress)
         try:
@@ -101,10 +109,10 @@ def count_part(
 
 @dataclass(eq=False)
 class _Attempt:
-    """One pass over files."""
+    """One pass over some logs."""
 
     reading: LogReading
-    files: Sequence[tuple[int, Path]]
+    files: Sequence[tuple[int, LogSource]]
     usual_bin: int | None
     progress: Progress | None
     rejected: Rejections = field(default_factory=Rejections)
@@ -116,15 +124,15 @@ class _Attempt:
         self.rows = [0] * len(self.files)
         self.episodes = np.empty(0, np.int64)
         self.table = TransitionTable(graph.n_pairs, graph.n_states)
-        paths = {index: str(path) for index, path in self.files}
+        names = {index: str(source) for index, source in self.files}
         order = self.reading.order
         if order is not None:
             order.clear()
-        self.sequencer = Sequencer(self.table, self.rejected, paths, self.usual_bin, order)
+        self.sequencer = Sequencer(self.table, self.rejected, names, self.usual_bin, order)
         self._logs: list[LogFile] = []
 
     def run(self, is_ordered: bool) -> None:
-        """Count everything; raise OutOfOrderError where order was trusted and is not there."""
+        """Count everything; raise OutOfOrderError if rows taken to be in order are not."""
         records = self._all_records()
         watch = OrderWatch()
         if not is_ordered:
@@ -136,8 +144,8 @@ class _Attempt:
         self.episodes = watch.shared_episodes()
 
     def placed_rejections(self) -> Rejections:
-        """Say of examples where they are, in logs whose rows have better names than numbers."""
-        places = {str(log.path): log.place for log in self._logs if log.place is not None}
+        """Add to examples where they are, for logs whose row numbers alone do not help."""
+        places = {log.name: log.place for log in self._logs if log.place is not None}
         for kept in self.rejected.examples.values():
             for i, example in enumerate(kept):
                 if example.file in places:
@@ -146,35 +154,36 @@ class _Attempt:
         return self.rejected
 
     def _all_records(self) -> Iterator[Records]:
-        """Convert file after file; count whole transitions on the way, they need no order."""
-        reading = self.reading
-        for place, (index, path) in enumerate(self.files):
+        """Convert log after log; whole transitions need no order and are counted at once."""
+        for place, (index, source) in enumerate(self.files):
             try:
-                log = open_log(path)
-                plan = column_plan(reading.model, log)
+                log = open_log(source)
                 self._logs.append(log)
-                converter = Converter(
-                    reading.model,
-                    reading.graph,
-                    plan,
-                    str(path),
-                    index,
-                    reading.are_files_separate,
-                    self.rejected,
-                    self.clipped,
-                )
-                for raw in ahead(read_log(log, plan.columns, reading.batch_rows)):
-                    yield from self._converted(converter, plan, raw)
+                converter = self._converter(log, index)
+                columns = converter.sources.columns
+                for raw in _read_ahead(read_log(log, columns, self.reading.batch_rows)):
+                    yield from self._converted(converter, raw)
                     self._note(place, raw)
                 if self.rows[place] == 0:
-                    self.problems.append(LogProblem(f"{path} has no rows"))
+                    self.problems.append(LogProblem(f"{log.name} has no rows"))
             except LogFileError as error:
                 self.problems.append(LogProblem(str(error), error.help))
 
-    def _converted(
-        self, converter: Converter, plan: ColumnPlan, raw: RawBatch
-    ) -> Iterator[Records]:
-        if plan.next_states is None:
+    def _converter(self, log: LogFile, index: int) -> Converter:
+        reading = self.reading
+        return Converter(
+            reading.model,
+            reading.graph,
+            column_sources(reading.model, log),
+            log.name,
+            index,
+            reading.are_files_separate or log.own_episodes is not None,
+            self.rejected,
+            self.clipped,
+        )
+
+    def _converted(self, converter: Converter, raw: RawBatch) -> Iterator[Records]:
+        if converter.sources.next_states is None:
             yield converter.records(raw)
         else:
             pairs, following = converter.transitions(raw)
@@ -187,3 +196,56 @@ class _Attempt:
         self.rows[place] += len(raw.rows) + len(raw.broken)
         if self.progress is not None:
             self.progress(sum(self.rows))
+
+
+def _read_ahead(items: Iterator[T]) -> Iterator[T]:
+    """Return the same items, which a thread makes while earlier ones are used."""
+    reader = _Reader(items)
+    reader.thread.start()
+    try:
+        while True:
+            item = reader.waiting.get()
+            if isinstance(item, _End):
+                if item.error is not None:
+                    raise item.error
+                return
+            yield item
+    finally:
+        reader.stop()
+
+
+@dataclass(frozen=True, eq=False)
+class _End:
+    """Follows the last item; `error` is what ended them early."""
+
+    error: BaseException | None
+
+
+class _Reader(Generic[T]):
+    """Runs an iterator in a thread."""
+
+    def __init__(self, items: Iterator[T]) -> None:
+        self.waiting: queue.Queue[T | _End] = queue.Queue(MOST_WAITING)
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self._items = items
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End the thread, even if it waits with items that nobody takes."""
+        self._is_stopped = True
+        while self.thread.is_alive():
+            try:
+                self.waiting.get(timeout=0.05)
+            except queue.Empty:
+                continue
+
+    def _read(self) -> None:
+        error: BaseException | None = None
+        try:
+            for item in self._items:
+                self.waiting.put(item)
+                if self._is_stopped:
+                    break
+        except BaseException as raised:
+            error = raised
+        self.waiting.put(_End(error))

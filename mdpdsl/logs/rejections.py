@@ -1,4 +1,4 @@
-"""What of a log could not be counted: numbers by reason, with the first examples of each."""
+"""Rows of a log that could not be counted: how many by reason, with the first examples."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_EXAMPLES = 5
 
 @dataclass(frozen=True)
 class Example:
-    """One rejected row: which, counted from 1 below the header, and what was found there."""
+    """A rejected row: its number, from 1 below the header, and what was found there."""
 
     file: str
     row: int
@@ -43,7 +43,7 @@ class Rejections:
     examples: dict[str, list[Example]] = field(default_factory=dict)
 
     def add(self, reason: str, file: str, rows: IntArray, found: Callable[[int], str]) -> None:
-        """Count rows of a file; `found` says what stands in the i-th of them."""
+        """Reject rows of a log; `found` describes the i-th of them."""
         if len(rows) == 0:
             return
         self.counts[reason] = self.counts.get(reason, 0) + len(rows)
@@ -53,7 +53,7 @@ class Rejections:
 
     @classmethod
     def joined(cls, parts: Iterable[Rejections]) -> Rejections:
-        """Add rejections up; the examples are the first of the first parts."""
+        """Add up rejections; the examples are those of the first parts."""
         result = cls()
         for part in parts:
             for reason, number in part.counts.items():
@@ -64,5 +64,5 @@ class Rejections:
 
     @property
     def total(self) -> int:
-        """How many rejections there are."""
+        """The number of rejections."""
         return sum(self.counts.values())

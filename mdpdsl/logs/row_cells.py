@@ -1,4 +1,4 @@
-"""The cell of a variable in each row of a batch: at once where all is well, else row by row."""
+"""The cell of a variable in each row of a batch: quickly if no row is bad, otherwise checked."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mdpdsl.logs import rejections as reasons
 from mdpdsl.logs.batches import Batch
 from mdpdsl.logs.values import has_texts, lookup
 
-#: How far a number of single precision may be from a member of a set, relative to the largest.
+#: How far a single-precision number may be from a member of a set, relative to the largest.
 SINGLE_PRECISION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cell of a variable in each row; what is wrong by reason, each with the rows."""
+    """The cell of a variable in each row, and the rows without one by reason."""
 
     index: IntArray  # [n]  -1 where there is none
     wrong: tuple[tuple[str, BoolArray], ...]
@@ -36,7 +36,7 @@ class CellReader:
     def __init__(self, variable: Variable, symbols: Mapping[str, int]) -> None:
         self._variable = variable
         self._members = {member: float(i) for i, member in enumerate(variable.members)}
-        self._places = np.full(len(symbols) + 1, -1.0)  # of symbols among the members
+        self._places = np.full(len(symbols) + 1, -1.0)  # symbol -> index of the member
         if variable.kind == "enum":
             for place, member in enumerate(variable.members):
                 self._places[symbols[member]] = place
@@ -50,7 +50,7 @@ class CellReader:
     ) -> int | None:
         """Add stride times the cell to each row's code; return how many numbers were clipped.
 
-        Return None where some row has no cell, or may have none: `checked` says which.
+        Return None if some row may have no cell: `checked` finds out which.
         """
         variable = self._variable
         column = batch.raw.columns[term.name] if isinstance(term, Read) else None
@@ -80,7 +80,7 @@ class CellReader:
         return None if n_bad else 0
 
     def checked(self, batch: Batch, term: Term, prefix: str, outside: str) -> Cells:
-        """Work out the cell in every row, and what is wrong in which."""
+        """Find the cell in every row, and why some rows have none."""
         variable = self._variable
         name = prefix + variable.name
         column = batch.raw.columns[term.name] if isinstance(term, Read) else None
@@ -92,24 +92,24 @@ class CellReader:
             index = variable.indices(values)
             wrong = ((outside, (index < 0) & ~is_missing),)
             return Cells(index, wrong, is_missing, 0, term, name)
-        values, told = batch.evaluated(term)
+        values, faults = batch.evaluated(term)
         is_missing = np.isnan(values)
-        for _, mask in told:
+        for _, mask in faults:
             is_missing = is_missing & ~mask
         if term.type.kind == "enum":
             values = self._symbols_to_places(values)
         is_infinite = np.isinf(values)
         index, n_clipped = self._indices(values)
-        if not told and (len(index) == 0 or index.min() >= 0):
+        if not faults and (len(index) == 0 or index.min() >= 0):
             return Cells(index, (), is_missing, n_clipped, term, name)
-        for _, mask in told:
+        for _, mask in faults:
             index = np.where(mask, -1, index)
-        told = (*told, (reasons.NOT_FINITE, is_infinite))
-        is_told = is_missing.copy()
-        for _, mask in told:
-            is_told |= mask
-        told = (*told, (outside, (index < 0) & ~is_told))
-        return Cells(index, told, is_missing, n_clipped, term, name)
+        faults = (*faults, (reasons.NOT_FINITE, is_infinite))
+        has_reason = is_missing.copy()
+        for _, mask in faults:
+            has_reason |= mask
+        faults = (*faults, (outside, (index < 0) & ~has_reason))
+        return Cells(index, faults, is_missing, n_clipped, term, name)
 
     def _indices(self, values: FloatArray) -> tuple[IntArray, int]:
         variable = self._variable
@@ -125,15 +125,15 @@ class CellReader:
         return variable.indices(values), 0
 
     def _symbols_to_places(self, values: FloatArray) -> FloatArray:
-        """Turn numbers of symbols into the places of the variable's members."""
+        """Turn numbers of symbols into the indices of the variable's members."""
         last = len(self._places) - 1
         return self._places[np.where(np.isfinite(values), values, last).astype(np.int64)]
 
 
 def _tolerance(members: FloatArray) -> float:
-    """Return how near a number must be to one of some members.
+    """Return how close a number must be to a member of a set to count as that member.
 
-    Numbers of single precision, as many logs have them, are still their members.
+    Many logs have single precision, which must be close enough.
     """
     tolerance = max(SET_TOLERANCE, SINGLE_PRECISION * float(np.abs(members).max()))
     if len(members) > 1:

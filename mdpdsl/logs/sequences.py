@@ -16,24 +16,24 @@ from mdpdsl.logs.log_rows import NO_ACTION, NO_PAIR, Records, joined
 from mdpdsl.logs.order import TransitionOrder
 from mdpdsl.logs.rejections import Rejections
 
-#: Up to so many pairs times states, counts are kept in a table with a place for each.
+#: Up to this many pairs times states, counts are kept in a dense table.
 MOST_TABLE_PLACES = 16_000_000
-#: Above so many different entries, the sparse counts of batches are merged.
+#: Above this many entries, the sparse counts of batches are merged.
 MERGE_ABOVE = 4_000_000
-#: Keys of episodes remembered to see that none comes twice.
+#: Keys of episodes remembered, to see whether one appears twice.
 MOST_REMEMBERED = 2_000_000
 
 
-#: Says what is wrong with one row.
+#: Describes what is wrong with one row.
 _Found = Callable[[Records], str]
 
 
 class OutOfOrderError(Exception):
-    """Rows that do not come by episode and time."""
+    """Rows that are not sorted by episode and time."""
 
 
 class TransitionTable:
-    """Counts T(s,a,s') that grow."""
+    """Counts T(s,a,s') to which transitions are added."""
 
     def __init__(self, n_pairs: int, n_states: int) -> None:
         self.n_states = n_states
@@ -52,7 +52,7 @@ class TransitionTable:
             self._merge()
 
     def counts(self) -> Counts:
-        """Return what was counted."""
+        """Return the counts so far."""
         if self._table is not None:
             codes = np.flatnonzero(self._table)
             counts = self._table[codes]
@@ -73,28 +73,28 @@ class TransitionTable:
 
 
 class OrderWatch:
-    """Sees whether rows come by episode, and by time within each."""
+    """Checks that rows are grouped by episode, and sorted by time within each."""
 
     def __init__(self) -> None:
         self._last: tuple[int, int, float] | None = None
-        # Of all episodes so far: in arrays while they ascend, as then none comes twice.
+        # All episodes so far: in arrays while they ascend, since then none can appear twice.
         self._keys: list[tuple[StateArray, IntArray]] = []
         self._seen: set[tuple[int, int]] | None = None
 
     def shared_episodes(self) -> IntArray:
-        """Return the keys of episodes seen that may go on in other files."""
+        """Return the keys of episodes that may continue in other files."""
         if self._seen is not None:
             return np.array([key for source, key in self._seen if source == 0], np.int64)
         parts = [episode[source == 0] for source, episode in self._keys]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def check(self, records: Records) -> None:
-        """Look at the next rows; raise OutOfOrderError where they do not follow."""
+        """Check the next rows; raise OutOfOrderError if they are out of order."""
         if len(records) == 0:
             return
         starts = np.empty(len(records), np.int64)
         n = counting.starts_in_order(records.source, records.episode, records.time, starts)
-        source = np.abs(records.source)  # its sign tells nothing of the order of files
+        source = np.abs(records.source)  # the sign has nothing to do with the order of files
         first = (int(source[0]), int(records.episode[0]), float(records.time[0]))
         is_new = self._last is None or self._last[:2] != first[:2]
         if n < 0 or (not is_new and self._last is not None and first[2] < self._last[2]):
@@ -104,7 +104,7 @@ class OrderWatch:
         self._last = (int(source[-1]), int(records.episode[-1]), float(records.time[-1]))
 
     def _enter(self, source: StateArray, episode: IntArray) -> None:
-        """Take note of episodes that begin."""
+        """Remember episodes that begin."""
         if self._seen is None:
             if self._are_ascending(source, episode):
                 self._keys.append((source, episode))
@@ -133,7 +133,7 @@ def _keys(source: StateArray, episode: IntArray) -> list[tuple[int, int]]:
 
 
 class Sequencer:
-    """Counts the transitions of rows that come in order, in batches of any size."""
+    """Counts the transitions of rows that are in order, in batches of any size."""
 
     def __init__(
         self,
@@ -147,15 +147,15 @@ class Sequencer:
         self._order = order
         self.usual_bin = usual_bin
         self.histogram = np.zeros(counting.N_BINS, np.int64)
-        # What is carried: the last row whose predecessors are done, and all rows of the latest
-        # time, which are duplicates or not depending on what comes.
+        # Carried from batch to batch: the last row that is counted, and all rows of the latest
+        # time, which are duplicates or not depending on the next rows.
         self._anchor: Records | None = None
         self._held: Records | None = None
 
     def feed(self, records: Records) -> None:
-        """Count what the next rows add."""
-        is_short_way = records.is_clean and len(records) > 2 and self._order is None
-        if not is_short_way or self.usual_bin is None:
+        """Count the transitions that the next rows add."""
+        is_fast = records.is_clean and len(records) > 2 and self._order is None
+        if not is_fast or self.usual_bin is None:
             self._feed_checked(records)
             return
         self._feed_checked(records.take(slice(0, 1)))
@@ -163,7 +163,7 @@ class Sequencer:
             self._feed_checked(records.take(slice(1, None)))
 
     def _feed_clean(self, records: Records) -> bool:
-        """Count rows, of which the first is held, if nothing is wrong; tell whether it was so."""
+        """Count rows, the first of which is held; return False, counting none, if any is bad."""
         assert self._held is not None
         assert self.usual_bin is not None
         n = len(records)
@@ -205,14 +205,14 @@ class Sequencer:
             records.take(slice(0, len(records) - n_held)),
             records.take(slice(-n_held, None)),
         )
-        if n_held > 2:  # all of them are duplicates; two are enough to know it later
+        if n_held > 2:  # all are duplicates; two are enough to know it later
             self._reject_duplicates(held.take(slice(2, None)))
             held = held.take(slice(0, 2))
         self._held = held
         self._count(done)
 
     def finish(self) -> None:
-        """Count what was carried."""
+        """Count the rows that were carried."""
         if self._held is not None:
             self._count(self._held)
             self._held = self._anchor = None
@@ -237,10 +237,10 @@ class Sequencer:
         self._table.add(codes[:n])
         if self._order is not None:
             self._order.add(codes[:n], rows, kind)
-        self._tell(rows, kind)
+        self._reject_breaks(rows, kind)
 
     def _without_duplicates(self, rows: Records) -> Records:
-        """Take away states and pairs of rows that share their time with another: none is right."""
+        """Remove the states and pairs of rows with the same time: any of them may be wrong."""
         is_same = (
             (rows.time[1:] == rows.time[:-1])
             & (rows.episode[1:] == rows.episode[:-1])
@@ -259,17 +259,19 @@ class Sequencer:
         )
 
     def _reject_duplicates(self, rows: Records) -> None:
-        is_new = rows.state >= 0  # the others are told already
+        is_new = rows.state >= 0  # the others are rejected already
         self._reject(
             reasons.DUPLICATE_TIME,
             rows.take(is_new),
-            lambda row: f"another row of its episode has time {row.time[0]:.10g}, too",
+            lambda row: f"another row of its episode also has time {row.time[0]:.10g}",
         )
 
-    def _tell(self, rows: Records, kind: StateArray) -> None:
+    def _reject_breaks(self, rows: Records, kind: StateArray) -> None:
         """Reject what broke an episode: gaps in time, and actions missing before its end."""
         is_gap = kind == counting.GAP
-        is_gap[1:] &= (rows.pair[:-1] >= 0) & (rows.state[1:] >= 0)  # else it costs nothing
+        is_gap[1:] &= (rows.pair[:-1] >= 0) & (
+            rows.state[1:] >= 0
+        )  # otherwise no transition is lost
         gaps = np.flatnonzero(is_gap)
         if len(gaps):
             places = zip(rows.file[gaps].tolist(), rows.row[gaps].tolist(), strict=True)
@@ -298,7 +300,7 @@ class Sequencer:
 
 
 def usual_step_bin(histogram: IntArray) -> int | None:
-    """Return the bin of the usual step: the one with most steps near it; None without any step."""
+    """Return the bin of the usual step, with the most steps near it; None if there is no step."""
     bins = np.flatnonzero(histogram)
     if len(bins) == 0:
         return None

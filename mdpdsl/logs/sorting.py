@@ -1,8 +1,8 @@
-"""Rows of a log brought into order, in bounded memory.
+"""Rows of a log sorted in bounded memory.
 
-Rows are sorted in runs that fit in memory, and these go to a temporary folder. Marks between them,
-taken from a sample of all rows, cut the runs into slices; the slices between two marks, one from
-each run, are read together, sorted again, and handed on.
+Rows are sorted in runs that fit in memory, which are written to a temporary folder. Marks, taken
+from a sample of all rows, cut every run into slices. The slices between two marks, one from each
+run, are read together and sorted again.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ import numpy.typing as npt
 from mdpdsl.kernels.radix_sort import real_keys, refine_order, whole_keys
 from mdpdsl.logs.log_rows import ARRAYS, Records, records_from
 
-#: Rows of a run; sorting takes some 130 bytes for each.
+#: Rows of a run; sorting takes about 130 bytes per row.
 RUN_ROWS = 250_000
-#: One row of a run in so many is in the sample.
+#: One row of a run in this many is in the sample.
 SAMPLE_STEP = 1_024
-#: Threads that sort; each has a run in memory.
+#: Threads that sort; each holds a run in memory.
 MOST_THREADS = 4
 
 T = TypeVar("T")
@@ -38,14 +38,14 @@ T = TypeVar("T")
 _Packed = npt.NDArray[np.void]
 _Mark = tuple[int, int, float]  # source, episode, time
 _WIDE = {"episode": np.int64, "time": np.float64, "row": np.int64}
-#: The numbers of a row side by side: it is then moved at one go.
+#: The numbers of a row side by side, so that it is moved as one piece.
 _ROW = np.dtype([(name, _WIDE.get(name, np.int32)) for name in ARRAYS])
 
 
 def sorted_records(records: Iterator[Records], batch_rows: int) -> Iterator[Records]:
-    """Return rows by source, episode and time; rows of one time in the order they come.
+    """Return rows by source, episode and time; rows of the same time keep their order.
 
-    Files whose episodes are their own come one after the other, whatever the sign of their source.
+    Files that share no episodes follow each other, whatever the sign of their source.
     """
     n_threads = min(MOST_THREADS, os.cpu_count() or 1)
     sorters = _Sorters(n_threads)
@@ -68,7 +68,7 @@ def _in_order(
     function: Callable[..., T],
     arguments: Iterator[tuple[Any, ...]],
 ) -> Iterator[T]:
-    """Call a function in threads, a few calls ahead; return the results in order."""
+    """Call a function in threads, a few calls ahead, and return the results in order."""
     waiting: deque[Future[T]] = deque()
     for each in arguments:
         if len(waiting) >= n_ahead:
@@ -79,7 +79,7 @@ def _in_order(
 
 
 def _pieces(records: Iterator[Records]) -> Iterator[list[Records]]:
-    """Gather batches to about as many rows as a run has."""
+    """Gather batches until they have about the rows of a run."""
     kept: list[Records] = []
     n_rows = 0
     for part in records:
@@ -164,13 +164,13 @@ def _mark(row: np.void) -> _Mark:
 
 
 class _Sorter:
-    """Sorts rows in memory that is taken once."""
+    """Sorts rows in memory that it allocates once."""
 
     def __init__(self) -> None:
         self._rows: _Packed = np.empty(0, _ROW)
 
     def room(self, n: int) -> _Packed:
-        """Return room for n rows, to be written to before they are sorted."""
+        """Return memory for n rows, to be filled before they are sorted."""
         if len(self._rows) < n:
             self._rows, self._sorted = np.empty(n, _ROW), np.empty(n, _ROW)
             self._order, self._other = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -178,7 +178,7 @@ class _Sorter:
         return self._rows[:n]
 
     def sorted_rows(self, n: int) -> _Packed:
-        """Sort what was written; rows of one time keep their order. Good until the next room."""
+        """Sort the rows written to `room`; the result is valid until `room` is called again."""
         rows, order = self._rows[:n], self._order[:n]
         scratch = (self._here[:n], self._there[:n], self._other[:n])
         order[:] = np.arange(n)
@@ -189,7 +189,7 @@ class _Sorter:
 
 
 class _Sorters:
-    """As many sorters as there are threads: whoever needs one takes it for a while."""
+    """A pool of sorters, one for each thread."""
 
     def __init__(self, n: int) -> None:
         self._free: SimpleQueue[_Sorter] = SimpleQueue()

@@ -1,8 +1,8 @@
-"""Which columns of a file a model reads, and for what: the `log` block and its defaults.
+"""Which columns of a log a model reads, and for what: the `log` block and its defaults.
 
-What the block does not say has the variable's own name; `episode` and `time` may be missing. Where
-a file has the next value of every state variable too (`x'` or `next_x`), a row is a whole
-transition. A log that is in order brings its own episodes and times, whatever the block says.
+A variable that the block leaves out is read from the column of its own name; `episode` and `time`
+may be missing. If a log also has the next value of every state variable (`x'` or `next_x`), each
+row is a whole transition. Some readers bring episodes of their own, which replace the block's.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.terms import REAL, Read, Term, reads
 from mdpdsl.diagnostics import did_you_mean
-from mdpdsl.logs.readers.files import LogFile, LogFileError
+from mdpdsl.logs.readers.log_file import LogFile, LogFileError
 
 #: Columns named in a message.
 MOST_NAMED = 30
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnPlan:
-    """What to evaluate for each row of a file."""
+class ColumnSources:
+    """The terms to evaluate in each row of a log."""
 
     states: tuple[Term, ...]  # one per state variable
     actions: tuple[Term, ...]  # one per action factor
@@ -38,9 +38,9 @@ class ColumnPlan:
         return sorted({name for term in terms for _, name in reads(term)})
 
 
-def column_plan(model: CheckedModel, log: LogFile) -> ColumnPlan:
-    """Find the columns of a file; raise LogFileError where some are missing."""
-    given = {column.key: column.term for column in model.log}
+def column_sources(model: CheckedModel, log: LogFile) -> ColumnSources:
+    """Find the columns of a log; raise LogFileError where some are missing."""
+    given = {} if log.has_model_values else {column.key: column.term for column in model.log}
     variables = [v.name for v in model.states.variables]
     factors = [v.name for v in model.actions.variables]
 
@@ -53,68 +53,68 @@ def column_plan(model: CheckedModel, log: LogFile) -> ColumnPlan:
         return term_of(key) if key in log.columns and key not in (*variables, *factors) else None
 
     episode = optional("episode") if "episode" not in variables else None
-    if log.is_in_order:  # the block speaks of other files
-        episode = Read("column", "episode", type=REAL, span=model.span)
-    plan = ColumnPlan(
+    if log.own_episodes is not None:
+        episode = Read("column", log.own_episodes, type=REAL, span=model.span)
+    sources = ColumnSources(
         states=tuple(term_of(name) for name in variables),
         actions=tuple(term_of(name) for name in factors),
         next_states=_next_terms(model, variables, given, log),
         episode=episode,
         time=None if "time" in variables or log.is_in_order else optional("time"),
     )
-    _require(plan, [*variables, *factors], log)
-    return plan
+    _require(sources, [*variables, *factors], log)
+    return sources
 
 
 def _next_terms(
     model: CheckedModel, variables: Sequence[str], given: Mapping[str, Term], log: LogFile
 ) -> tuple[Term, ...] | None:
-    """Return where the next values are; None where the file or the block knows none of them."""
+    """Return the terms of the next values; None unless the log or the block has them all."""
     found: dict[str, Term] = {}
     for name in variables:
         spellings = (f"{name}'", f"next_{name}")
-        said = [given[key] for key in spellings if key in given]
-        # A column of the default name means what the variable's own column means; it says nothing
-        # about a variable that the block computes from something else.
-        there = [key for key in spellings if key in log.columns and name not in given]
-        if said:
-            found[name] = said[0]
-        elif there:
-            found[name] = Read("column", there[0], type=REAL, span=model.span)
+        in_block = [given[key] for key in spellings if key in given]
+        # A column of the default name goes with the variable's own column. It does not apply to a
+        # variable that the block reads from elsewhere.
+        in_log = [key for key in spellings if key in log.columns and name not in given]
+        if in_block:
+            found[name] = in_block[0]
+        elif in_log:
+            found[name] = Read("column", in_log[0], type=REAL, span=model.span)
     if len(found) == len(variables):
         return tuple(found[name] for name in variables)
     missing = [name for name in variables if name not in found]
     if any(f"{name}'" in given or f"next_{name}" in given for name in found):
         raise LogFileError(
-            f"{log.path}: the log block gives the next value of {', '.join(found)}, "
-            f"and none of {', '.join(missing)}",
+            f"{log.name}: the log block gives the next value of {', '.join(found)}, "
+            f"but not of {', '.join(missing)}",
             "give the next values of all state variables, or of none",
         )
     return None
 
 
-def _require(plan: ColumnPlan, keys: Sequence[str], log: LogFile) -> None:
-    """Raise LogFileError unless the file has every column of a plan."""
-    missing = [name for name in plan.columns if name not in log.columns]
+def _require(sources: ColumnSources, keys: Sequence[str], log: LogFile) -> None:
+    """Raise LogFileError unless the log has every column that is read."""
+    missing = [name for name in sources.columns if name not in log.columns]
     if not missing:
         return
     uses = []
     for name in missing:
         readers = [
             key
-            for key, term in zip(keys, [*plan.states, *plan.actions], strict=True)
+            for key, term in zip(keys, [*sources.states, *sources.actions], strict=True)
             if ("column", name) in reads(term)
         ]
-        for key, term in (("episode", plan.episode), ("time", plan.time)):
+        for key, term in (("episode", sources.episode), ("time", sources.time)):
             if term is not None and ("column", name) in reads(term):
                 readers.append(key)
         uses.append(f"`{name}`" + (f" (for {', '.join(readers)})" if readers else ""))
-    there = ", ".join(log.columns[:MOST_NAMED])
+    there = ", ".join(log.columns[:MOST_NAMED]) or "none"
     more = len(log.columns) - MOST_NAMED
     there += f" and {more} more" if more > 0 else ""
     hints = [did_you_mean(name, log.columns) for name in missing]
     hint = "; ".join(h for h in hints if h) or "name the columns in the model's `log` block"
     plural = "s" if len(missing) > 1 else ""
     raise LogFileError(
-        f"{log.path} has no column{plural} {', '.join(uses)}; its columns are {there}", hint
+        f"{log.name} has no column{plural} {', '.join(uses)}; its columns are {there}", hint
     )

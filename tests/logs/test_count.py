@@ -121,7 +121,7 @@ def test_shuffled_rows_in_many_files_count_as_the_plain_counter_says(
     assert one.rejected.counts == dealt.rejected.counts
 
 
-def test_an_episode_goes_on_in_the_next_file_in_either_order(tmp_path: Path) -> None:
+def test_an_episode_continues_in_the_next_file_in_either_order(tmp_path: Path) -> None:
     model = spaces()
     first = write_csv(tmp_path / "1.csv", ROWS[:5])
     second = write_csv(tmp_path / "2.csv", ROWS[5:])
@@ -202,7 +202,7 @@ def test_without_times_interleaved_episodes_keep_the_order_of_their_rows(tmp_pat
     ],
 )
 @pytest.mark.parametrize("batch_rows", [1, 100])
-def test_a_bad_row_is_told_with_its_place_and_counts_no_transition_out(
+def test_a_bad_row_is_rejected_with_its_place_and_counts_no_transition_out(
     tmp_path: Path, line: str, reason: str, batch_rows: int
 ) -> None:
     path = tmp_path / "log.csv"
@@ -212,8 +212,8 @@ def test_a_bad_row_is_told_with_its_place_and_counts_no_transition_out(
     found = entries(model, read)
     into = {(0, "a", 3): 1} if "action" in reason else {}
     assert found == {(2, "a", 4): 1, (4, "b", 4): 1, **into}
-    (told,) = [e for e in read.rejected.examples[reason] if e.row == 2]
-    assert told.file == str(path)
+    (example,) = [e for e in read.rejected.examples[reason] if e.row == 2]
+    assert example.file == str(path)
     # Without its row 2 the episode jumps from time 0 to 2; that is a gap only where both count.
     extra = {"gap in time"} if reason.startswith(("missing t", "missing e", "broken")) else set()
     assert set(read.rejected.counts) == {reason} | extra
@@ -359,7 +359,7 @@ def test_names_indices_and_truth_values_are_understood(tmp_path: Path) -> None:
     assert entries(model, read) == {(1, "go", 2): 1, (2, "wait", 2): 1, (2, "wait", 1): 1}
 
 
-def test_a_missing_column_is_told_with_those_there_are(tmp_path: Path) -> None:
+def test_an_error_on_a_missing_column_lists_those_there_are(tmp_path: Path) -> None:
     model = mdpdsl.load("pendulum_unknown")
     path = write_csv(tmp_path / "log.csv", [{"run_id": 0, "step": 0, "obs_0": 1, "obs2": 1}])
     with pytest.raises(LogError) as caught:
@@ -384,7 +384,7 @@ def test_a_missing_column_is_told_with_those_there_are(tmp_path: Path) -> None:
         ("a.xlsx", b"?", "the ending"),
     ],
 )
-def test_a_bad_file_is_told_and_good_files_are_kept(
+def test_a_bad_file_is_reported_and_good_files_are_kept(
     tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -417,7 +417,23 @@ def test_a_truncated_last_line_of_json_is_rejected(tmp_path: Path) -> None:
     assert read.rejected.examples["broken line"][0].row == 3
 
 
-def test_a_column_of_lists_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (b"0,0,a\n0,1,\xff\n0,2,a", {"unknown action": 1}),
+        (b"0,0,a\n0,\xff,a\n0,2,a", {"text in a number column": 1}),
+        (b"\xff,0,a\n\xff,1,a\n\xfe,5,a", {"state out of range": 1}),
+    ],
+)
+def test_bytes_that_are_no_text_cost_their_row(
+    tmp_path: Path, rows: bytes, expected: dict[str, int]
+) -> None:
+    (tmp_path / "log.csv").write_bytes(b"episode,x,action\n" + rows)
+    read = counted(spaces(), tmp_path / "log.csv")
+    assert read.rejected.counts == expected
+
+
+def test_a_column_of_lists_is_refused(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"x": [[1, 2]], "action": ["a"]}), tmp_path / "log.parquet")
     with pytest.raises(LogError, match="the column `x` is of type list"):
         counted(spaces(), tmp_path / "log.parquet")

@@ -13,7 +13,7 @@ import pytest
 from gymnasium import spaces as gym_spaces
 
 from mdpdsl.diagnostics import LogError
-from mdpdsl.logs.readers.files import open_log
+from mdpdsl.logs.inputs import open_log
 from mdpdsl.logs.readers.minari_columns import columns_of
 from tests.cli.run import quick
 from tests.logs.minari_datasets import Recorded, counts_of, lived, plainly_counted, written
@@ -191,7 +191,7 @@ def test_a_folder_gives_its_files_and_its_datasets(root: Path) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("batch_rows", [2, 100])
-def test_rejected_rows_are_told_with_episode_and_time(form: str, batch_rows: int) -> None:
+def test_rejected_rows_are_shown_with_episode_and_time(form: str, batch_rows: int) -> None:
     recorded = walk(([0, 1, 2, 3], [0, 1, 0]), ([4, 7, 0, 1], [1, 1, 2]))
     data = written("walk/bad-v0", recorded, form)
     model = spaces(WALK)
@@ -292,7 +292,7 @@ def _refuse(*_: object, **__: object) -> None:
         ("../datasets/walk/two-v0", "no local", "minari download"),
     ],
 )
-def test_an_unknown_id_is_told_and_nothing_is_downloaded(
+def test_an_unknown_id_is_refused_and_nothing_is_downloaded(
     name: str, message: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written("walk/two-v0", TWO)
@@ -304,7 +304,7 @@ def test_an_unknown_id_is_told_and_nothing_is_downloaded(
     assert hint in (problem.help or "")
 
 
-def test_a_path_after_the_prefix_is_told() -> None:
+def test_a_path_after_the_prefix_is_refused() -> None:
     data = written("walk/two-v0", TWO)
     with pytest.raises(LogError, match="is a path") as caught:
         counted(spaces(WALK), f"minari:{data}")
@@ -318,7 +318,7 @@ def test_a_missing_root_has_no_datasets(root: Path) -> None:
 
 
 @pytest.mark.parametrize("module", ["minari.dataset.minari_storage", "h5py"])
-def test_a_missing_package_is_told_with_how_to_install_it(
+def test_a_missing_package_is_reported_with_how_to_install_it(
     module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written("walk/two-v0", TWO)
@@ -363,7 +363,7 @@ def _truncated(data: Path) -> None:
         (lambda data: (data / "metadata.json").unlink(), "has no metadata.json"),
         (lambda data: (data / "main_data.hdf5").unlink(), "has no main_data.hdf5"),
         (lambda data: (data / "metadata.json").write_text("{"), "cannot read .*metadata.json"),
-        (lambda data: (data / "metadata.json").write_text("[1]"), "no JSON object"),
+        (lambda data: (data / "metadata.json").write_text("[1]"), "not a JSON object"),
         (lambda data: _changed(data, data_format="zarr"), 'data_format is "zarr"'),
         (lambda data: _changed(data, total_episodes="two"), 'total_episodes is "two"'),
         (lambda data: _changed(data, observation_space='{"type": "?"}'), "gives no spaces"),
@@ -379,7 +379,7 @@ def _truncated(data: Path) -> None:
         ),
     ],
 )
-def test_a_broken_dataset_is_told_and_good_logs_are_kept(
+def test_a_broken_dataset_is_reported_and_good_logs_are_kept(
     tmp_path: Path, damage: Any, message: str
 ) -> None:
     data = written("walk/two-v0", TWO)
@@ -403,7 +403,7 @@ def test_a_dataset_that_breaks_off_keeps_the_episodes_before(form: str) -> None:
     assert "episode 2 is broken" in read.problems[0].message
 
 
-def test_a_missing_column_is_told_with_those_there_are() -> None:
+def test_an_error_on_a_missing_column_lists_those_there_are() -> None:
     written("walk/two-v0", TWO)
     with pytest.raises(
         LogError, match=r"no columns? `y`.*episode, time, obs_0, obs, act_0, action"

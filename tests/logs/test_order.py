@@ -109,7 +109,7 @@ def test_a_gap_does_not_start_an_episode(tmp_path: Path) -> None:
     assert logged.episode.tolist() == [0]
 
 
-def test_an_episode_goes_on_in_the_next_file_and_is_one_episode(tmp_path: Path) -> None:
+def test_an_episode_continues_in_the_next_file_and_is_one_episode(tmp_path: Path) -> None:
     rows: list[Row] = [{"episode": 7, "time": t, "x": t, "action": "b"} for t in range(5)]
     model = spaces()
     first = write_csv(tmp_path / "1.csv", rows[:2])

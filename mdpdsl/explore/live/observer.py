@@ -23,9 +23,10 @@ from mdpdsl.graph.space import IntArray, Value, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels import binning
 from mdpdsl.logs.conversion import Converter
-from mdpdsl.logs.readers.files import BATCH_ROWS, LogFile, RawBatch, open_log, read_log
+from mdpdsl.logs.inputs import open_log, read_log
+from mdpdsl.logs.readers.log_file import BATCH_ROWS, LogFile, RawBatch
 from mdpdsl.logs.rejections import Rejections
-from mdpdsl.logs.sources import ColumnPlan, column_plan
+from mdpdsl.logs.sources import ColumnSources, column_sources
 
 #: The cell of a variable, and whether its value was clipped; None where it is not so simple.
 _Cell = Callable[[Mapping[str, Value]], tuple[int, bool] | None]
@@ -55,7 +56,7 @@ class Observer:
     ) -> None:
         self.path = path
         self.columns = columns
-        self.plan = plan_of(model, columns, path)
+        self.sources = sources_of(model, columns, path)
         self.rejected = Rejections()
         self.clipped: dict[str, int] = {}
         self._graph = graph
@@ -64,11 +65,11 @@ class Observer:
         self._strides = product.strides
         self._cells = [
             _cell_of(variable, term)
-            for variable, term in zip(product.variables, self.plan.states, strict=True)
+            for variable, term in zip(product.variables, self.sources.states, strict=True)
         ]
         self._has_all_states = graph.n_states == product.size
         self._converter = Converter(
-            model, graph, self.plan, str(path), 0, False, self.rejected, self.clipped
+            model, graph, self.sources, str(path), 0, False, self.rejected, self.clipped
         )
 
     def state(self, observed: Mapping[str, Value], texts: Sequence[str], row: int) -> int | None:
@@ -94,7 +95,7 @@ class Observer:
         """Read the whole log, its last row without an action, and what was rejected in it."""
         log = open_log(self.path)
         parts = [
-            self._converter.records(raw) for raw in read_log(log, self.plan.columns, BATCH_ROWS)
+            self._converter.records(raw) for raw in read_log(log, self.sources.columns, BATCH_ROWS)
         ]
         state, pair, row = (
             np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in parts)])
@@ -117,18 +118,18 @@ class Observer:
         fields = dict(zip(self.columns.observed, texts, strict=True))
         fields |= {self.columns.episode: "0", self.columns.time: "0"}
         columns = {
-            name: pa.array([fields.get(name, "")], pa.string()) for name in self.plan.columns
+            name: pa.array([fields.get(name, "")], pa.string()) for name in self.sources.columns
         }
         records = self._converter.records(RawBatch(columns, np.array([row])))
         state = int(records.state[0])
         return state if state >= 0 else None
 
 
-def plan_of(model: CheckedModel, columns: LiveColumns, path: Path) -> ColumnPlan:
+def sources_of(model: CheckedModel, columns: LiveColumns, path: Path) -> ColumnSources:
     """Return what `estimate` reads from a live log."""
-    plan = column_plan(model, LogFile(path, columns.all, _never))
-    assert plan.next_states is None
-    return plan
+    sources = column_sources(model, LogFile(str(path), columns.all, _never))
+    assert sources.next_states is None
+    return sources
 
 
 def plain(value: Any, column: str) -> Value:

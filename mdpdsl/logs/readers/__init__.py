@@ -1,1 +1,1 @@
-"""Where the rows of a log come from: one file for each kind of source."""
+"""Readers of logs: one file for each kind of source."""

@@ -1,8 +1,8 @@
 """Minari datasets as logs: episode after episode, in HDF5, Arrow or Parquet form.
 
 An episode of T steps has T + 1 rows, one for each observation; the last one has no action, reward
-or end. Minari says what the spaces are; the arrays are read without it, since it reads every array
-of an episode at once, images and all, where a model needs two or three.
+or end. The spaces are read with Minari, the arrays without it: it reads every array of an episode,
+images included, and a model needs two or three.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ import numpy.typing as npt
 
 from mdpdsl.diagnostics import did_you_mean
 from mdpdsl.logs.readers import minari_paths
-from mdpdsl.logs.readers.files import LogFile, LogFileError, RawBatch
+from mdpdsl.logs.readers.log_file import LogFile, LogFileError, RawBatch
 from mdpdsl.logs.readers.minari_columns import Columns, Leaf, columns_of
 from mdpdsl.logs.readers.minari_episodes import FORMS, Array, Episodes, Piece
 
 #: Local ids named in a message.
 _MOST_NAMED = 10
 _INSTALL = 'pip install "mdpdsl[minari]"'
-#: Columns that the reader makes itself.
+#: Columns that the reader adds.
 _EPISODE, _TIME = "episode", "time"
 
 
 def open_dataset(folder: Path) -> LogFile:
-    """Open the data folder of a dataset, or say what is wrong with an id; raise LogFileError."""
+    """Open the data folder of a dataset; raise LogFileError, also for an id that is not found."""
     try:
         from minari.dataset.minari_storage import MinariStorage
     except ImportError:
         raise LogFileError(
-            f"{folder}: Minari datasets are read with the package minari, which is not installed",
+            f"{folder}: reading Minari datasets needs the package minari, which is not installed",
             _INSTALL,
         ) from None
     if minari_paths.is_id(str(folder)):
@@ -46,28 +46,29 @@ def open_dataset(folder: Path) -> LogFile:
         columns = columns_of(storage.observation_space, storage.action_space)
     except ImportError as error:
         raise LogFileError(f"cannot read {folder}: {error}", _INSTALL) from None
-    except Exception as error:  # of whatever kind: metadata go through Minari, NumPy and Gymnasium
+    except Exception as error:  # Minari, NumPy and Gymnasium read the metadata and raise any kind
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise LogFileError(
             f"cannot read {folder}: its {minari_paths.METADATA_NAME} gives no spaces: {text}"
         ) from None
     if not columns.observed:
         raise LogFileError(
-            f"{folder}: the {'; '.join(columns.refused)}, of which a model can read nothing",
+            f"{folder}: the {'; '.join(columns.refused)}, which a model cannot read",
             "make a dataset whose observations are the few numbers that matter",
         )
     reader = _Reader(folder, columns, range(n_episodes), episodes)
     return LogFile(
-        folder,
+        str(folder),
         (_EPISODE, _TIME, *columns.places),
         reader.read,
+        own_episodes=_EPISODE,
         is_in_order=True,
         place=reader.place,
     )
 
 
 def _unknown(text: str) -> LogFileError:
-    """Say that there is no local dataset of an id, what there is, and how to get it."""
+    """Return the error for an id without a local dataset: what there is, and how to get it."""
     dataset = text.removeprefix(minari_paths.PREFIX)
     if minari_paths.dataset_at(Path(dataset).expanduser()) is not None:
         return LogFileError(
@@ -96,21 +97,23 @@ def _checked(folder: Path) -> tuple[int, Episodes]:
         metadata = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise LogFileError(
-            f"{folder} has no {path.name}, so that its arrays have no meaning",
+            f"{folder} has no {path.name}, which describes its arrays",
             "copy the whole folder of the dataset, or download it again",
         ) from None
     except (OSError, ValueError) as error:
         raise LogFileError(f"cannot read {path}: {error}") from None
     if not isinstance(metadata, dict):
-        raise LogFileError(f"cannot read {path}: it is no JSON object")
+        raise LogFileError(f"cannot read {path}: it is not a JSON object")
     form, n_episodes = metadata.get("data_format"), metadata.get("total_episodes")
     if form not in FORMS:
         raise LogFileError(
             f"{path}: data_format is {json.dumps(form)}, which cannot be read",
-            f"Minari's {', '.join(FORMS)} can",
+            f"use one of {', '.join(FORMS)}",
         )
     if not isinstance(n_episodes, int) or n_episodes < 0:
-        raise LogFileError(f"{path}: total_episodes is {json.dumps(n_episodes)}, no number of them")
+        raise LogFileError(
+            f"{path}: total_episodes is {json.dumps(n_episodes)}, not a number of episodes"
+        )
     if form == "hdf5" and not (folder / minari_paths.HDF5_NAME).is_file():
         raise LogFileError(
             f"{folder} has no {minari_paths.HDF5_NAME}",
@@ -121,7 +124,7 @@ def _checked(folder: Path) -> tuple[int, Episodes]:
 
 @dataclass(eq=False)
 class _Reader:
-    """Reads a dataset, and remembers where its episodes began."""
+    """Reads a dataset, and remembers where its episodes begin."""
 
     folder: Path
     columns: Columns
@@ -161,7 +164,7 @@ class _Reader:
             raise problem
 
     def place(self, row: int) -> str:
-        """Say in which episode and at which of its times a row stands."""
+        """Return the episode and the time of a row."""
         i = bisect.bisect_right(self._starts, row) - 1
         return f"episode {self._started[i]}, time {row - self._starts[i]}"
 
@@ -196,7 +199,7 @@ def _batch(
 def _joined(
     pieces: Sequence[Piece], leaf: Leaf, n_rows: int
 ) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """Return the rows of an array in some pieces, and which of them have no value."""
+    """Return the rows of an array in several pieces, and which of them are missing."""
     found = [piece.values[leaf] for piece in pieces]
     kind = np.result_type(*{part.dtype for part in found})
     values = np.full((n_rows, leaf.width), None if leaf.is_text else 0, kind)

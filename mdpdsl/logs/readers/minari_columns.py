@@ -1,8 +1,9 @@
-"""The columns of a Minari dataset: its spaces taken apart to single numbers with names.
+"""The columns of a Minari dataset: one for each number in its spaces.
 
-An observation of n numbers has the columns obs_0, …, obs_{n-1}; one of several axes an index for
-each, as obs_1_2; a single number is `obs` as well. What lies in a Dict has its key in the name, in
-a Tuple its place: obs_goal_0, obs_1_0. Actions are act_0, …, and `action` for a single number.
+An observation of n numbers has the columns obs_0, …, obs_{n-1}. One with several axes has an index
+for each, as obs_1_2, and a single number is also `obs`. Parts of a Dict have their key in the name,
+and those of a Tuple their position: obs_goal_0, obs_1_0. Actions are act_0, …, and also `action` if
+there is a single number.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-#: Numbers in an array of two axes or more from which it is an image: 32 x 32.
+#: An array of two axes or more with at least this many numbers is an image: 32 x 32.
 IMAGE_NUMBERS = 1024
 
 OBSERVATIONS, ACTIONS = "observations", "actions"
@@ -33,16 +34,16 @@ class Leaf:
 
     @property
     def is_observed(self) -> bool:
-        """Whether the array has a row for the last observation of an episode, too."""
+        """Whether the array also has a row for the last observation of an episode."""
         return self.array == OBSERVATIONS
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which number of which array each column is, and what is left out."""
+    """The array and the place in it of each column, and what is left out."""
 
     places: dict[str, tuple[Leaf, int]]
-    refused: tuple[str, ...]  # arrays that are no columns, and why
+    refused: tuple[str, ...]  # arrays that have no columns, and why
 
     @property
     def observed(self) -> list[str]:
@@ -51,7 +52,7 @@ class Columns:
 
 
 def columns_of(observation_space: Any, action_space: Any) -> Columns:
-    """Take spaces apart; raise ValueError where two columns would have the same name."""
+    """Find the columns of spaces; raise ValueError if two would have the same name."""
     places: dict[str, tuple[Leaf, int]] = {}
     refused: list[str] = []
     for space, array, prefix, single in (
@@ -75,7 +76,7 @@ def columns_of(observation_space: Any, action_space: Any) -> Columns:
 def _names(
     name: str, shape: tuple[int, ...], lone: tuple[str, ...] | None
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the names of each number of an array; those of a lone one do not tell its shape."""
+    """Yield the names of each number of an array; a single number is named without its shape."""
     indexed = ["_".join((name, *map(str, index))) for index in np.ndindex(*shape)]
     if lone is not None:
         yield lone
@@ -94,7 +95,7 @@ def _enter(places: dict[str, tuple[Leaf, int]], name: str, leaf: Leaf, index: in
 def _leaves(
     space: Any, array: str, keys: tuple[str | int, ...], name: str
 ) -> Iterator[tuple[str, Leaf, tuple[int, ...], str | None]]:
-    """Yield name, array and shape of every part of a space, and why it is refused."""
+    """Yield the name, array and shape of every part of a space, and why it is refused, if it is."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict | spaces.Tuple):

@@ -1,4 +1,4 @@
-"""The arrays of a Minari dataset, episode by episode, as they lie in its files.
+"""The arrays of a Minari dataset, read episode by episode.
 
 In HDF5 form an episode is a group with an array for each part of its observations and actions; in
 Arrow or Parquet form it is a folder with a table, in which actions, rewards and ends are padded to
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdpdsl.logs.readers.files import LogFileError
+from mdpdsl.logs.readers.log_file import LogFileError
 from mdpdsl.logs.readers.minari_columns import Leaf
 from mdpdsl.logs.readers.minari_paths import HDF5_NAME, METADATA_NAME
 
@@ -33,7 +33,7 @@ class Piece:
     values: dict[Leaf, Array]  # [n, width]  n = n_rows, or one less where the last row has none
 
 
-#: Yields the pieces of episodes: of a folder, by number, some arrays, so many rows at most.
+#: Yields pieces of episodes, given a folder, numbers of episodes, arrays, and the most rows.
 Episodes = Callable[[Path, Sequence[int], Sequence[Leaf], int], Iterator[Piece]]
 
 
@@ -42,7 +42,7 @@ def _hdf5_episodes(
 ) -> Iterator[Piece]:
     import h5py
 
-    if not numbers:  # then the file is empty, which is no HDF5
+    if not numbers:  # then the file is empty, which HDF5 does not allow
         return
     names = {leaf: "/".join((leaf.array, *map(_hdf5_key, leaf.keys))) for leaf in leaves}
     with h5py.File(folder / HDF5_NAME, "r") as file:
@@ -61,7 +61,7 @@ def _hdf5_episodes(
                         for leaf, part in found.items()
                     }
                     yield Piece(number, start, stop - start, values)
-            # What HDF5 raises for a name that is missing, a group in place of an array, bad bytes.
+            # HDF5 raises these for a missing name, a group in place of an array, and bad bytes.
             except (
                 KeyError,
                 TypeError,
@@ -74,7 +74,7 @@ def _hdf5_episodes(
 
 
 def _hdf5_rows(array: Any, start: int, stop: int) -> Array:
-    """Return some rows of an array; all of them in the short way, twice as fast as the other."""
+    """Return some rows of an array; reading all of them directly is twice as fast."""
     import h5py
 
     if start > 0 or stop < array.shape[0]:
@@ -91,19 +91,19 @@ def _hdf5_key(key: str | int) -> str:
 
 
 def _rows_of(number: int, lengths: Mapping[Leaf, int]) -> int:
-    """Return the rows of an episode; raise LogFileError where its arrays do not fit."""
+    """Return the number of rows of an episode; raise LogFileError if its arrays do not match."""
     observed = {length for leaf, length in lengths.items() if leaf.is_observed}
     steps = {length for leaf, length in lengths.items() if not leaf.is_observed}
     n_rows = max(observed)
-    # Without the last observation, the last action leads nowhere; all others are fine.
+    # Without the last observation, only the last action is lost.
     if len(observed) > 1 or len(steps) > 1 or not steps <= {n_rows, n_rows - 1}:
-        told = ", ".join(f"{length} {leaf.array}" for leaf, length in lengths.items())
-        raise LogFileError(f"episode {number} is broken: it has {told}")
+        found = ", ".join(f"{length} {leaf.array}" for leaf, length in lengths.items())
+        raise LogFileError(f"episode {number} is broken: it has {found}")
     return n_rows
 
 
 def _tables(form: str) -> Episodes:
-    """Return how to read episodes in Arrow or Parquet form."""
+    """Return a reader of episodes in Arrow or Parquet form."""
 
     def episodes(
         folder: Path, numbers: Sequence[int], leaves: Sequence[Leaf], most_rows: int
@@ -138,7 +138,7 @@ def _tables(form: str) -> Episodes:
 
 
 def _steps_of(folder: Path, n_rows: int) -> int:
-    """Return the steps of an episode of which the table shows only the rows, padded or not."""
+    """Return the number of steps of an episode, whose table may be padded."""
     try:
         metadata = json.loads((folder / METADATA_NAME).read_bytes())
     except FileNotFoundError:
@@ -150,7 +150,7 @@ def _steps_of(folder: Path, n_rows: int) -> int:
 
 
 def _numbers(column: Any) -> Array:
-    """Return a column of numbers, texts or lists as an array with everything in a row."""
+    """Return a column of numbers, texts or lists as a flat array."""
     import pyarrow as pa
 
     if pa.types.is_fixed_size_list(column.type) or pa.types.is_list(column.type):
@@ -160,7 +160,7 @@ def _numbers(column: Any) -> Array:
 
 
 def _as_rows(values: Array, n: int, leaf: Leaf, number: int) -> Array:
-    """Return values as [n, width]; raise LogFileError where they are too few or too many."""
+    """Return values as [n, width]; raise LogFileError if there are too few or too many."""
     if leaf.is_text:
         texts = [t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in values]
         values = np.array(texts, dtype=object)
@@ -177,7 +177,7 @@ def _broken(number: int, error: Exception) -> LogFileError:
     return LogFileError(f"episode {number} is broken: {text[0] if text else type(error).__name__}")
 
 
-#: By Minari's name of each form.
+#: Readers by Minari's name of each form.
 FORMS: dict[str, Episodes] = {
     "hdf5": _hdf5_episodes,
     "arrow": _tables("arrow"),

@@ -1,7 +1,7 @@
-"""Where Minari datasets are: by id among the local ones, or by a path to one of their folders.
+"""Where Minari datasets are: found by the id of a local one, or by a path.
 
-A dataset is a folder `ID/data` with a `metadata.json`, and its episodes in `main_data.hdf5` or in a
-numbered folder each. The local ones lie below `MINARI_DATASETS_PATH`, or `~/.minari/datasets`.
+A dataset is a folder `ID/data` with a `metadata.json`; its episodes are in `main_data.hdf5`, or
+each in a numbered folder. Local datasets are below `MINARI_DATASETS_PATH`, or `~/.minari/datasets`.
 Nothing is ever downloaded.
 """
 
@@ -11,25 +11,25 @@ import json
 import os
 from pathlib import Path
 
-#: What an id has in front, to be no path.
+#: Prefix of an id, which shows that it is not a path.
 PREFIX = "minari:"
 METADATA_NAME = "metadata.json"
 HDF5_NAME = "main_data.hdf5"
-#: What Minari puts beside datasets; no log, though its ending says so.
+#: A file that Minari puts beside datasets; not a log, despite its ending.
 NAMESPACE_NAME = "namespace_metadata.json"
-#: Folders below the root that are looked at for local ids.
+#: Levels of folders below the root that are searched for local ids.
 _DEEPEST = 6
 
 
 def is_id(text: str) -> bool:
-    """Tell whether a text names a dataset by its id."""
+    """Return whether a text is the id of a dataset."""
     return text.startswith(PREFIX)
 
 
 def dataset_of_id(text: str) -> Path:
-    """Return the data folder of an id; the text itself, as a path to nothing, where there is none.
+    """Return the data folder of an id; the text itself as a path if there is none.
 
-    That leaves it to opening to say what is wrong with it.
+    Opening that path then reports what is wrong.
     """
     dataset = text.removeprefix(PREFIX).strip("/")
     folder = datasets_root() / dataset / "data"
@@ -38,7 +38,7 @@ def dataset_of_id(text: str) -> Path:
 
 
 def dataset_at(path: Path) -> Path | None:
-    """Return the data folder that a path names: itself, a file of it, or what it lies in."""
+    """Return the data folder of a path, which is that folder, its parent or a file in it."""
     if path.is_file():
         is_part = path.name in (METADATA_NAME, HDF5_NAME)
         return path.parent if is_part and is_data_folder(path.parent) else None
@@ -48,7 +48,7 @@ def dataset_at(path: Path) -> Path | None:
 
 
 def is_data_folder(path: Path) -> bool:
-    """Tell whether a folder holds a dataset, be it broken."""
+    """Return whether a folder holds a dataset, even a broken one."""
     if (path / HDF5_NAME).is_file():
         return True
     try:

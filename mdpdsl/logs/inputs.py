@@ -1,0 +1,126 @@
+"""What may be given as a log: paths and globs, frames in memory, lists of episodes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.diagnostics import LogError, LogProblem
+from mdpdsl.logs.readers import episodes, frames
+from mdpdsl.logs.readers.files import expand_paths, open_file
+from mdpdsl.logs.readers.frames import Frame
+from mdpdsl.logs.readers.log_file import READ_ERRORS, LogFile, LogFileError, RawBatch, first_line
+from mdpdsl.logs.values import readable
+
+
+class ArrowStream(Protocol):
+    """A table or a stream that exports Arrow: pandas, polars, pyarrow, a DuckDB relation."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule with an Arrow stream."""
+        ...
+
+
+#: What a user may give: a path, folder or glob; a table; a list of episodes.
+LogInput: TypeAlias = (
+    str | os.PathLike[str] | ArrowStream | Sequence[Sequence[Mapping[str, Any] | tuple[Any, ...]]]
+)
+#: One log: a file, the folder of a dataset, or a table in memory.
+LogSource: TypeAlias = Path | Frame
+
+ACCEPTED = (
+    "give a path, a folder or a glob; a table (pandas, polars, pyarrow, a DuckDB relation); a list "
+    "of episodes, each a list of rows; or a list of several of these"
+)
+
+
+def expand_logs(
+    given: LogInput | Sequence[LogInput], model: CheckedModel
+) -> tuple[list[LogSource], list[LogProblem]]:
+    """Return every file and table that is given, each once, and what could not be read.
+
+    Raise LogError if something is of no type that can be a log.
+    """
+    found: dict[object, LogSource] = {}  # by file, or by the table's identity
+    problems = []
+    n_frames = n_lists = 0
+    for one in _several(given):
+        if isinstance(one, str | os.PathLike):
+            paths, missing = expand_paths([os.fspath(one)])
+            found |= {path.resolve(): path for path in paths if path.resolve() not in found}
+            problems += [LogProblem(message) for message in missing]
+            continue
+        if id(one) in found:
+            continue
+        try:
+            if frames.is_frame(one):
+                n_frames += 1
+                found[id(one)] = frames.frame_of(one, f"frame {n_frames}")
+            elif episodes.is_list_of_episodes(one) or episodes.is_episode(one):
+                n_lists += 1
+                inside = [one] if episodes.is_episode(one) else one
+                found[id(one)] = episodes.frame_of_episodes(inside, f"list {n_lists}", model)
+            else:
+                raise _not_a_log(one)
+        except LogFileError as error:
+            problems.append(LogProblem(str(error), error.help))
+    return list(found.values()), problems
+
+
+def open_log(source: LogSource) -> LogFile:
+    """Open a file or a table and see which columns it has; raise LogFileError."""
+    log = frames.open_frame(source) if isinstance(source, Frame) else open_file(source)
+    twice = sorted({c for c in log.columns if log.columns.count(c) > 1})
+    if twice:
+        raise LogFileError(f"{log.name} has two columns named `{twice[0]}`", "rename one of them")
+    return log
+
+
+def read_log(log: LogFile, columns: Sequence[str], batch_rows: int) -> Iterator[RawBatch]:
+    """Read some columns of a log; raise LogFileError where it breaks off."""
+    last = 0
+    try:
+        for batch in log.read(columns, batch_rows):
+            columns_read = {name: readable(column) for name, column in batch.columns.items()}
+            yield replace(batch, columns=columns_read)
+            last = int(batch.rows[-1]) if len(batch.rows) else last
+    except (*READ_ERRORS, LogFileError) as error:
+        raise LogFileError(
+            f"{log.name} breaks off after row {last:,}: {first_line(error)}"
+        ) from None
+
+
+def size_of(source: LogSource) -> int:
+    """Return the bytes of a table, of a file, or of all files in a folder."""
+    if isinstance(source, Frame):
+        return int(source.table.nbytes)
+    files = [p for p in source.rglob("*") if p.is_file()] if source.is_dir() else [source]
+    return sum(file.stat().st_size for file in files)
+
+
+def _several(given: object) -> list[Any]:
+    """Return the logs of a list, not yet checked; a log by itself is the only one."""
+    is_one = isinstance(given, str | os.PathLike) or frames.is_frame(given)
+    if is_one or episodes.is_list_of_episodes(given):
+        return [given]
+    if not isinstance(given, list | tuple):
+        raise _not_a_log(given)
+    if not given:
+        raise LogError([LogProblem("no log is given", ACCEPTED)])
+    return list(given)
+
+
+def _not_a_log(given: object) -> LogError:
+    help_text = ACCEPTED
+    if isinstance(given, dict):
+        help_text = (
+            "put the rows of each episode in a list of their own, or give a table, as in "
+            "pyarrow.Table.from_pylist(rows) or pyarrow.table(columns)"
+        )
+    elif callable(getattr(given, "collect", None)):  # a lazy frame
+        help_text = "call its collect() first"
+    return LogError([LogProblem(f"a log cannot be of the type {type(given).__name__}", help_text)])

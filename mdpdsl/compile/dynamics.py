@@ -159,12 +159,12 @@ class Dynamics:
         if cycle is None or (updates and not set(cycle) & set(updates)):
             return cycle is not None
         path = " -> ".join(f"{name}'" for name in cycle)
-        self.scope.report(
-            "E204",
-            f"next values depend on each other in a cycle: {path}",
-            terms[cycle[0]].span,
-            "use the current value of one of them instead",
-        )
+        message = f"next values depend on each other: {path}"
+        help_text = "use the current value of one of them instead"
+        if len(cycle) == 2:
+            message = f"the next value `{cycle[0]}'` depends on itself"
+            help_text = f"use the current value `{cycle[0]}` instead"
+        self.scope.report("E204", message, terms[cycle[0]].span, help_text)
         return True
 
     def _actions_without_lines(self) -> None:

@@ -187,7 +187,7 @@ class TransitionGraph:
         for name, size in sizes:
             numbers = getattr(self, name)
             if numbers is not None and (len(numbers) != size or not np.isfinite(numbers).all()):
-                raise ValueError(f"{name} must consist of {size} finite numbers")
+                raise ValueError(f"{name} must be an array of {size} finite numbers")
         for name, states in self.labels.items():
             if len(states) != self.n_states or states.dtype != np.bool_:
-                raise ValueError(f"the label {name} must consist of {self.n_states} Booleans")
+                raise ValueError(f"the label {name} must be an array of {self.n_states} Booleans")

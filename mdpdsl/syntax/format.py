@@ -262,21 +262,21 @@ def _discretize(statement: ast.Discretize) -> str:
     return text
 
 
-def _block(keyword: str, entries: Sequence[ast.Entry], behind: Sequence[str]) -> str:
+def _block(keyword: str, entries: Sequence[ast.Entry], trailing: Sequence[str]) -> str:
     """Return a block, with a comment after each entry that has one."""
-    if not entries and not any(behind):
+    if not entries and not any(trailing):
         return f"{keyword} {{ }}"
     settings = [f"{entry.key.text} = {format_expression(entry.value)}" for entry in entries]
     line = f"{keyword} {{ {'  '.join(settings)} }}"
-    if keyword == "explore" and not any(behind) and len(line) <= LINE_WIDTH:
+    if keyword == "explore" and not any(trailing) and len(line) <= LINE_WIDTH:
         return line
     width = max((len(entry.key.text) for entry in entries), default=0)
     lines = [f"  {entry.key.text:{width}} = {format_expression(entry.value)}" for entry in entries]
-    return "\n".join([f"{keyword} {{", *(_append(lines, behind)), "}"])
+    return "\n".join([f"{keyword} {{", *(_append(lines, trailing)), "}"])
 
 
-def _append(lines: Sequence[str], behind: Sequence[str]) -> Iterator[str]:
-    for line, comment in zip(lines, [*behind, *[""] * len(lines)], strict=False):
+def _append(lines: Sequence[str], trailing: Sequence[str]) -> Iterator[str]:
+    for line, comment in zip(lines, [*trailing, *[""] * len(lines)], strict=False):
         yield f"{line}  {comment}" if comment else line
 
 
@@ -346,11 +346,11 @@ def _with_comments(
     if not isinstance(statement, ast.Explore | ast.Log) or not inside:
         return format_statement(statement), []
     kept: list[_Comment] = []
-    behind = [""] * len(statement.entries)
+    trailing = [""] * len(statement.entries)
     for comment in inside:
         for index, entry in enumerate(statement.entries):
-            if not behind[index] and _same_line(source, entry.span.end, comment):
-                behind[index] = comment.text
+            if not trailing[index] and _same_line(source, entry.span.end, comment):
+                trailing[index] = comment.text
                 kept.append(comment)
     keyword = "explore" if isinstance(statement, ast.Explore) else "log"
-    return _block(keyword, statement.entries, behind), kept
+    return _block(keyword, statement.entries, trailing), kept

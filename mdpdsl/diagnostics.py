@@ -1,4 +1,4 @@
-"""Located mistakes as values: where, what, and what would be right; rendered to text and JSON."""
+"""Errors in a model as values: what is wrong, where, and how to fix it; shown as text or JSON."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-#: Every code a diagnostic may carry, with what it stands for. Each has a golden case in the tests.
+#: Every code a diagnostic may carry, with its meaning. Each has a golden case in the tests.
 CODES = {
-    "E101": "syntax: something else was expected here",
-    "E102": "syntax: a character the language does not have",
+    "E101": "a syntax error: something else was expected here",
+    "E102": "an unexpected character, or a string without its closing quote",
     "E103": "an expression nested too deeply",
-    "E104": "a statement that may stand only once, or in one place",
+    "E104": "a statement that is missing, repeated or out of order",
     "E201": "an unknown name",
     "E202": "a name declared twice",
     "E203": "a reserved word used as a name",
     "E204": "a definition that depends on itself",
-    "E205": "a name that cannot be used in this place",
+    "E205": "a name that cannot be used here",
     "E206": "an unknown function, or the wrong number of arguments",
     "E301": "a value of the wrong type",
     "E401": "an empty or reversed range",
-    "E402": "a value outside what is allowed",
+    "E402": "a value that is not allowed",
     "E403": "a real variable without cells, or an option that does not apply",
     "E404": "an invalid setting in the explore block",
     "E405": "a table of the wrong shape",
     "E501": "branch probabilities that do not sum to 1",
     "E502": "a probability outside [0, 1]",
     "E503": "overlapping guards",
-    "E504": "a state without actions",
+    "E504": "a state with no available action",
     "E505": "an update out of range",
     "E506": "a variable set twice",
     "E507": "division by zero, or a value that is not a number",
-    "E508": "an action without a line",
+    "E508": "an action with no `on` line",
     "E509": "no state to start from",
     "E601": "an unknown parameter",
-    "E602": "a parameter's value of the wrong type",
+    "E602": "a parameter value of the wrong type",
     "E603": "a file that cannot be read",
     "E701": "a model too large to build",
-    "W001": "init leaves a variable out",
-    "W002": "an estimate with pairs that were never seen",
+    "W001": "`init` leaves a variable out",
+    "W002": "an estimate with pairs that were never visited",
     "W003": "an estimate without the model's rewards",
 }
 
@@ -58,7 +58,7 @@ class Span:
 
 
 class Source:
-    """A text and where it came from; turns offsets into lines and columns (both from 1)."""
+    """A text and its path; turns offsets into lines and columns, both counted from 1."""
 
     def __init__(self, text: str, path: str) -> None:
         self.text = text
@@ -80,19 +80,19 @@ class Source:
 
 @dataclass(frozen=True)
 class Witness:
-    """A state (and action) in which a mistake shows, and in how many other states it does.
+    """A state (and action) in which an error occurs, and the number of other such states.
 
-    `is_action_told` is false where the source line itself names the action.
+    `is_action_shown` is false if the source line itself names the action.
     """
 
     state: dict[str, bool | int | float | str]
     action: str | None = None
     n_others: int = 0
-    is_action_told: bool = True
+    is_action_shown: bool = True
 
     def __str__(self) -> str:
         text = ", ".join(f"{name} = {_value_text(value)}" for name, value in self.state.items())
-        if self.action is not None and self.is_action_told:
+        if self.action is not None and self.is_action_shown:
             text = f"{text} for {self.action}" if text else f"for {self.action}"
         if self.n_others:
             text += f" (and {self.n_others:,} other state{'s' if self.n_others > 1 else ''})"
@@ -100,7 +100,7 @@ class Witness:
 
 
 class DiagnosticRecord(TypedDict):
-    """A diagnostic as JSON says it."""
+    """A diagnostic as JSON."""
 
     code: str
     message: str
@@ -115,14 +115,14 @@ class DiagnosticRecord(TypedDict):
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One mistake: what is wrong, where, and how to mend it."""
+    """One error or warning: what is wrong, where, and how to fix it."""
 
     code: str
     message: str
     span: Span | None = None
     help: str | None = None
     witness: Witness | None = None
-    related: Span | None = None  # another place that has to do with it
+    related: Span | None = None  # another place involved in the error
     source: Source | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -130,13 +130,13 @@ class Diagnostic:
 
     @property
     def is_error(self) -> bool:
-        """Whether it stops the model from being built; warnings do not."""
+        """Whether this is an error, which prevents building the model, and not a warning."""
         return self.code.startswith("E")
 
     def render(self) -> str:
-        """Return the text a person reads: message, place, source line with carets, notes.
+        """Return the text a person reads: message, location, source line with carets, notes.
 
-        What a file could do to a terminal (escape sequences) is made visible instead.
+        Characters that could control a terminal (escape sequences) are replaced by visible ones.
         """
         lines = [f"{'error' if self.is_error else 'warning'}: {self.message}"]
         width = 1
@@ -168,7 +168,7 @@ class Diagnostic:
         return "\n".join(_printable(line) for line in lines)
 
     def record(self) -> DiagnosticRecord:
-        """Return the same as plain data for JSON."""
+        """Return the same information as plain data for JSON."""
         line = column = end_line = end_column = related_line = None
         if self.source is not None and self.span is not None:
             line, column = self.source.position(self.span.start)
@@ -197,12 +197,12 @@ class Diagnostic:
 
 
 class Error(Exception):
-    """The base of every error that a user can cause or mend; the message says what to do.
+    """The base class of every error that a user can cause or fix; the message says what to do.
 
     Messages write the arguments of a call as `steps=`, which the command line shows as `--steps`.
     """
 
-    #: What a command exits with: 2 if the input is wrong, 1 if the work itself failed.
+    #: The exit status of a command: 2 if the input is wrong, 1 if the work itself failed.
     status = 2
 
 
@@ -211,7 +211,7 @@ class MdpdslWarning(UserWarning):
 
 
 class SettingsError(Error, ValueError):
-    """A setting, or a combination of settings, that cannot be."""
+    """An invalid setting, or settings that cannot be combined."""
 
 
 class RunError(Error):
@@ -219,15 +219,15 @@ class RunError(Error):
 
 
 class SolveError(Error, ValueError):
-    """A question that a model has no answer to, or that a solver could not answer."""
+    """A problem that has no solution for the model, or that a solver could not solve."""
 
 
 class FormatError(Error, ValueError):
-    """A file that cannot be read or written in the format it is in."""
+    """A file that cannot be read or written in its format."""
 
 
 class LogError(Error, ValueError):
-    """A log that cannot be read; `problems` lists every reason, with help where there is some."""
+    """A log that cannot be read; `problems` lists every reason, with help if there is any."""
 
     def __init__(self, problems: str | Sequence[LogProblem]) -> None:
         if isinstance(problems, str):
@@ -238,14 +238,14 @@ class LogError(Error, ValueError):
 
 @dataclass(frozen=True)
 class LogProblem:
-    """Something about a log that a person should know, and what to do about it."""
+    """A problem with a log, and what to do about it."""
 
     message: str
     help: str | None = None
 
 
 class ModelError(Error):
-    """All the mistakes of one model, raised once."""
+    """All the errors in one model, raised together."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = tuple(in_source_order(diagnostics))
@@ -253,13 +253,13 @@ class ModelError(Error):
 
 
 def in_source_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Sort by place in the file, dropping exact repetitions; those without a place come first."""
+    """Sort by position in the file and drop duplicates; those without a position come first."""
     unique = {(d.code, d.message, d.span): d for d in reversed(list(diagnostics))}
     return sorted(unique.values(), key=lambda d: (d.span or Span(-1, -1), d.code, d.message))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint that names the closest known name, if one is close."""
+    """Return a hint with the closest known name, if any is close."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"did you mean `{close[0]}`?" if close else None
 
@@ -269,13 +269,13 @@ def with_article(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
-#: Characters of a source line that are shown, and how many of them before the mistake.
+#: How many characters of a long source line are shown, and how many of them before the error.
 _EXCERPT = 120
 _BEFORE = 40
 
 
 def _excerpt(text: str, first: int, n_carets: int) -> tuple[str, int, int]:
-    """Cut a long line to the part around some characters; return it and their new place."""
+    """Shorten a long line around the marked characters; return it and their new position."""
     if len(text) <= _EXCERPT:
         return text, first, n_carets
     begin = max(0, first - _BEFORE)
@@ -286,7 +286,7 @@ def _excerpt(text: str, first: int, n_carets: int) -> tuple[str, int, int]:
 
 
 def _printable(line: str) -> str:
-    """Replace what does not print, one character by one, so that carets stay in place."""
+    """Replace each unprintable character by a single one, so that the carets stay aligned."""
     if line.isprintable():
         return line
     return "".join(c if c.isprintable() else " " if c == "\t" else "\N{MIDDLE DOT}" for c in line)

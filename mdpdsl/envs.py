@@ -1,8 +1,8 @@
 """Models as Gymnasium environments: `gymnasium.make("mdpdsl.envs:mdpdsl/Model-v0", model=…)`.
 
-Importing this module registers the id `mdpdsl/Model-v0`. States and actions are numbers, in the
-order of the model's graph. Not every action need be available in every state: `info` has the
-`action_mask`, and an action that is not available is refused.
+Importing this module registers the id `mdpdsl/Model-v0`. States and actions are numbered as in the
+model's graph. An action may be unavailable in some states: `info` contains the `action_mask`, and
+taking an unavailable action raises an error.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ ENVIRONMENT = "mdpdsl/Model-v0"
 class ModelEnv(gymnasium.Env[Any, Any]):
     """A finite model, or the cells of a discretized one, one step at a time.
 
-    An episode ends in a state with the label `terminal`; where a model has no such label, in a
-    state that no action leaves and that has no reward. Without either it goes on for ever:
-    `max_episode_steps` of `gymnasium.make` truncates it.
+    An episode ends in a state with the label `terminal`. In a model without that label, it ends in
+    a state that no action leaves and that has no reward. If there is no such state either, episodes
+    never end; pass `max_episode_steps` to `gymnasium.make` to truncate them.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own form)
@@ -39,11 +39,11 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         **parameters: Any,
     ) -> None:
         if render_mode is not None:
-            raise ValueError("a model has no pictures of its states: leave out render_mode")
+            raise ValueError("models cannot be rendered; leave out `render_mode`")
         if isinstance(model, str | Path):
             model = load(model, **parameters)
         elif parameters:
-            raise ValueError("parameters are set where a model is loaded, not after it")
+            raise ValueError("this model is already loaded; pass parameters to `load` instead")
         self.graph = model.graph if isinstance(model, Model) else model
         self.P: Table = to_toy_text(self.graph)
         self.initial_state_distrib: FloatArray = self.graph.initial
@@ -55,25 +55,27 @@ class ModelEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[int, dict[str, Any]]:
-        """Draw a start; `options={"state": 3}` chooses it."""
+        """Draw an initial state, or start in the one given as `options={"state": 3}`."""
         super().reset(seed=seed)
         chosen = (options or {}).get("state")
         if chosen is None:
             chosen = self.np_random.choice(self.graph.n_states, p=self.initial_state_distrib)
         if not 0 <= int(chosen) < self.graph.n_states:
-            raise ValueError(f"the states are 0 to {self.graph.n_states - 1}, not {chosen}")
+            raise ValueError(
+                f"state {chosen} does not exist; states are numbered 0 to {self.graph.n_states - 1}"
+            )
         self.s = int(chosen)
         return self.s, {"prob": 1.0, "action_mask": self.action_mask(self.s)}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """Draw what an action does."""
+        """Take an action and draw the next state."""
         if self.s < 0:
             raise gymnasium.error.ResetNeeded("call reset before the first step")
         rows = self.P[self.s]
         if int(action) not in rows:
             listed = ", ".join(str(number) for number in rows)
             where = self.graph.states.native(self.s)
-            raise ValueError(f"action {action} is not available in {where}; there are {listed}")
+            raise ValueError(f"action {action} is not available in {where}; choose one of {listed}")
         row = rows[int(action)]
         chances = np.array([entry[0] for entry in row])
         place = int(self.np_random.choice(len(row), p=chances / chances.sum()))
@@ -82,7 +84,7 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         return self.s, reward, is_terminal, False, info
 
     def action_mask(self, state: int) -> np.ndarray:
-        """Tell which actions are available in a state, [n_actions] of 0 and 1."""
+        """Return 1 for each action available in a state and 0 for the others, [n_actions]."""
         mask = np.zeros(self.graph.n_actions, np.int8)
         mask[list(self.P[state])] = 1
         return mask

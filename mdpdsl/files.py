@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: a reader sees the old content or the new one."""
+"""Atomic file writes: a reader sees either the old content or the new, never a part of it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class CannotWriteError(Error, OSError):
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a JSON file whole or not at all."""
+    """Write a JSON file atomically."""
     write_text(path, json.dumps(record, indent=1, allow_nan=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
+    """Write a text file atomically."""
     write_bytes(path, text.encode("utf-8"))
 
 
@@ -43,20 +43,20 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write arrays whole or not at all, the same bytes for the same arrays."""
+    """Write arrays atomically; equal arrays give equal bytes."""
     with _replacing(path) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     with _replacing(path) as file:
         file.write(content)
 
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file that takes the place of `path` once all is written; modes are the umask's."""
+    """Open a new file that replaces `path` once it is complete; the umask sets its mode."""
     partial = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""How objects show themselves in a notebook: pictures and tables that the report layer draws.
+"""How notebooks display objects: with pictures and tables that the report layer draws.
 
-`mdpdsl.report` lies above whatever it draws, so nothing below imports it; it is found by its name
-when a notebook asks, as backends are, and not before.
+`mdpdsl.report` lies above the layers it draws, so they must not import it. As with backends, it is
+looked up by name, and only when a notebook asks for a picture.
 """
 
 from __future__ import annotations
@@ -12,6 +12,6 @@ DRAWER = "mdpdsl.report.notebook"
 
 
 def represented(name: str, thing: object) -> str | None:
-    """Return what a function of the report layer makes of a thing; None leaves it to `repr`."""
+    """Render an object with the named function of the report layer; None means: use `repr`."""
     found = getattr(import_module(DRAWER), name)(thing)
     return None if found is None else str(found)

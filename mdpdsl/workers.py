@@ -1,6 +1,6 @@
-"""Where independent pieces of work run: processes of this machine, or a Dask cluster.
+"""Where independent tasks run: in processes on this machine, or on a Dask cluster.
 
-Both are executors of `concurrent.futures`; what is submitted must be a function of a module.
+Both are executors of `concurrent.futures`, so a task must be a module-level function.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 from mdpdsl.diagnostics import RunError
 from mdpdsl.versions import current_versions
 
-#: Seconds to wait for a scheduler's answer.
+#: How long to wait for a scheduler to answer, in seconds.
 CONNECT_SECONDS = 5
-#: How often a piece of work is tried again when the worker that has it is lost.
+#: How many times a task is retried after its worker is lost.
 RETRIES = 3
 
 
@@ -27,14 +27,14 @@ class ClusterError(RunError):
 
 
 def process_context() -> BaseContext:
-    """Return how processes are started: forked where that is possible, which is fast."""
+    """Return how to start processes: by forking, which is fast, if the system allows it."""
     return multiprocessing.get_context("fork" if os.name == "posix" else "spawn")
 
 
 def process_pool(
     n_processes: int, initializer: Callable[..., None] | None = None, *arguments: Any
 ) -> ProcessPoolExecutor:
-    """Return processes of this machine."""
+    """Return a pool of processes on this machine."""
     return ProcessPoolExecutor(
         n_processes, mp_context=process_context(), initializer=initializer, initargs=arguments
     )
@@ -42,22 +42,22 @@ def process_pool(
 
 @contextmanager
 def cluster_workers(address: str) -> Iterator[tuple[Executor, int]]:
-    """Connect to a Dask scheduler; give an executor and the number of its worker processes.
+    """Connect to a Dask scheduler; yield an executor and the number of its worker processes.
 
-    A piece of work whose worker is lost is done again by another. Raise ClusterError where there is
-    no cluster, or one that would compute something else.
+    If a worker is lost, another worker repeats its task. Raise ClusterError if there is no cluster,
+    or if its package versions differ, so that its results might too.
     """
     try:
         import distributed
     except ImportError:
-        raise ClusterError('--cluster needs Dask: pip install "mdpdsl[cluster]"') from None
+        raise ClusterError('`cluster=` needs Dask: pip install "mdpdsl[cluster]"') from None
     try:
-        connect: Any = distributed.Client  # whose methods have no types
+        connect: Any = distributed.Client  # its methods are untyped
         client = connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError
         raise ClusterError(
-            f"no scheduler answers at `{address}` ({str(error).splitlines()[0]}); the address has "
-            "the form tcp://host:8786, as `dask scheduler` prints it"
+            f"no scheduler answered at `{address}` ({str(error).splitlines()[0]}); use the address "
+            "that `dask scheduler` prints, such as tcp://host:8786"
         ) from None
     with client:
         _require_like_workers(client, address)
@@ -70,7 +70,7 @@ def _workers(client: Any) -> dict[str, Any]:
 
 
 def _require_like_workers(client: Any, address: str) -> None:
-    """Refuse a cluster without workers, and workers with other versions: the bytes would differ."""
+    """Refuse a cluster without workers, or with other package versions: results would differ."""
     if not _workers(client):
         raise ClusterError(
             f"the scheduler at {address} has no workers; start some with `dask worker {address}`"
@@ -79,13 +79,14 @@ def _require_like_workers(client: Any, address: str) -> None:
         found: dict[str, dict[str, str]] = client.run(current_versions)
     except ImportError:
         raise ClusterError(
-            f"the workers of {address} do not have mdpdsl; install the same version on each"
+            f"the workers at {address} do not have mdpdsl; install this version on each of them"
         ) from None
     here = current_versions()
     for worker, versions in found.items():
         for package, version in here.items():
             if versions.get(package) != version:
                 raise ClusterError(
-                    f"the worker {worker} has {package} {versions.get(package, 'not installed')}, "
-                    f"this machine {version}; results would differ, so install the same"
+                    f"this machine has {package} {version}, but the worker {worker} has "
+                    f"{versions.get(package, 'none')}; results would differ, so install the same "
+                    "version on both"
                 )

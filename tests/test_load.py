@@ -105,7 +105,7 @@ def test_a_file_of_a_graph_gives_back_all_that_the_model_said(tmp_path: Path) ->
     assert [column.key for column in loaded.checked.log] == ["stock"]
     assert loaded.diagnose() == []
     assert not loaded.is_continuous
-    with pytest.raises(ValueError, match="holds a graph"):
+    with pytest.raises(ValueError, match="contains a graph"):
         _ = loaded.system
 
 
@@ -136,12 +136,12 @@ def test_parameters_of_a_stored_graph_cannot_be_set(tmp_path: Path) -> None:
     ("name", "change", "message"),
     [
         ("probability", lambda a: a * 0.9, "sum to"),
-        ("pair_action", lambda a: a + 9, "an action that there is not"),
+        ("pair_action", lambda a: a + 9, "an action that does not exist"),
         ("successor", lambda a: a + 3, "not a state"),
         ("successor", lambda a: a[:-1], "damaged"),
         ("initial", lambda a: a * np.nan, "initial distribution"),
         ("reward", lambda a: a[1:], "reward must be"),
-        ("codes", lambda a: a[::-1], "ascending part"),
+        ("codes", lambda a: a[::-1], "ascending codes"),
         ("label.goal", lambda a: a[1:], "the label goal"),
         ("pair_start", lambda a: a + 1, "damaged"),
     ],
@@ -171,7 +171,7 @@ def test_what_is_no_run_says_so(tmp_path: Path) -> None:
 
 def test_the_warning_counts_pairs_and_states() -> None:
     (warning,) = Provenance("run", 37, 500, 2).warnings()
-    assert warning.message == "37 of 500 pairs were never seen; their rows are uniform"
+    assert warning.message == "37 of 500 pairs were never visited; their rows are uniform"
     assert warning.help is not None
     assert warning.help.startswith("2 states are left out")
     assert Provenance("run", 0, 500).warnings() == []

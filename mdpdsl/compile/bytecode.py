@@ -1,10 +1,10 @@
 """Typed expressions as register bytecode: flat arrays that one compiled kernel interprets.
 
-The second target beside `expressions`, for a single row at a time, with the same values and the
-same faults. An instruction is five numbers: operation, result, three operands; all but the first
-are registers, and an operand that an operation does not have repeats its first. Code is straight:
-`if`, `and` and `or` compute all their parts and choose among values and faults, which costs less
-than jumps and never more than one instruction for each place in the source.
+This is the second target beside `expressions`: it evaluates one row at a time, with the same values
+and the same faults. An instruction is five numbers: operation, result, three operands. All but the
+operation are registers; an operation with fewer operands repeats its first one. The code has no
+jumps: `if`, `and` and `or` compute all their parts and then choose among values and faults, which
+costs less than jumps and never more than one instruction per operation in the source.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mdpdsl.compile.terms import Apply, Choose, Constant, Logic, Named, Read, Te
 from mdpdsl.diagnostics import Span
 from mdpdsl.graph.space import FloatArray
 
-#: Operations that may have no value for finite operands come first, so that one comparison tells.
+#: Operations that may fail for finite operands come first, so that one comparison identifies them.
 # fmt: off
 (
     ADD, SUBTRACT, MULTIPLY, DIVIDE, MODULO, POWER, WRAP, SQRT, EXP, LOG, ASIN, ACOS,
@@ -75,7 +75,7 @@ Instructions = npt.NDArray[np.uint32]
 
 
 class Segment(NamedTuple):
-    """A run of instructions and the register that has its value in the end."""
+    """Consecutive instructions, and the register that holds their result."""
 
     begin: int
     end: int
@@ -84,7 +84,7 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class Origin:
-    """The place in the source that an instruction comes from."""
+    """The part of the source that an instruction comes from."""
 
     function: str
     n_operands: int
@@ -93,14 +93,14 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Bytecode:
-    """Instructions, the registers as they are before the first one, and where all came from."""
+    """Instructions, the initial values of the registers, and the origin of each instruction."""
 
     instructions: Instructions  # [n, 5]
-    registers: FloatArray  # [n_registers]  inputs (zero), then constants and results
+    registers: FloatArray  # [n_registers]  inputs (0), then constants and results
     origins: tuple[Origin, ...]  # [n]
 
     def fault_text(self, instruction: int, registers: FloatArray) -> str:
-        """Say why an instruction had no value, from the registers it read."""
+        """Explain why an instruction had no value, from the registers it read."""
         origin = self.origins[instruction]
         operands = registers[self.instructions[instruction, 2:]]
         return PARTIAL[origin.function](*operands[: origin.n_operands])
@@ -109,8 +109,8 @@ class Bytecode:
 class Assembler:
     """Turns terms into bytecode, group by group.
 
-    Within a group every `let` is computed once, where it is first read, so the segments of a group
-    must run in their order and all of them.
+    Within a group every `let` is computed once, at its first use, so all the segments of a group
+    must run, and in order.
     """
 
     def __init__(self, n_inputs: int) -> None:
@@ -135,7 +135,7 @@ class Assembler:
         return Segment(begin, len(self._instructions), register)
 
     def finish(self) -> Bytecode:
-        """Return all that was added."""
+        """Return everything added so far."""
         instructions = np.array(self._instructions, np.uint32).reshape(-1, 5)
         return Bytecode(instructions, np.array(self._registers), tuple(self._origins))
 
@@ -161,7 +161,7 @@ class Assembler:
     def _apply(self, term: Apply) -> int:
         operands = [self._register(argument) for argument in term.arguments]
         operation = OPERATIONS[term.function]
-        if operation in (MINIMUM, MAXIMUM):  # of any number of arguments
+        if operation in (MINIMUM, MAXIMUM):  # with any number of arguments
             result = operands[0]
             for operand in operands[1:]:
                 result = self._emit(operation, [result, operand], term.function, term.span)
@@ -182,7 +182,7 @@ class Assembler:
             condition = self._register(condition_term)
             if condition not in self._is_constant:
                 cases.append((condition, self._register(value)))
-            elif self._registers[condition]:  # this case always ends the choice
+            elif self._registers[condition]:  # this case always applies, so later ones never do
                 otherwise = value
                 break
         result = self._register(otherwise)
@@ -205,7 +205,7 @@ class Assembler:
         return result
 
     def _folded(self, function: str, operands: list[int]) -> int | None:
-        """Return the constant that an operation on constants gives, if it has a value."""
+        """Return the result of an operation on constants, if it has a value."""
         if function not in FUNCTIONS or not self._is_constant.issuperset(operands):
             return None
         values = [np.float64(self._registers[operand]) for operand in operands]
@@ -214,7 +214,7 @@ class Assembler:
         return self._constant(value) if np.isfinite(value) else None
 
     def _constant(self, value: float) -> int:
-        key = np.float64(value).tobytes()  # so that 0 and -0 stay apart
+        key = np.float64(value).tobytes()  # bytes keep 0 and -0 apart
         if key not in self._constants:
             self._constants[key] = len(self._registers)
             self._is_constant.add(len(self._registers))

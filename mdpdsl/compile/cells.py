@@ -1,7 +1,9 @@
-"""Probabilities of cells: distributions laid over the cells of real variables.
+"""Cell probabilities: the mass that a distribution gives to each cell of a real variable.
 
-A *window* is a run of consecutive cells (unrolled around the circle for a variable that wraps),
-wide enough to hold all of a distribution that floating-point numbers can tell from nothing.
+If z has the distribution function F, then location + scale·z falls into the cell [l, u) with
+probability F((u - location)/scale) - F((l - location)/scale), for scale > 0. A *window* is a range
+of consecutive cells (unrolled around the circle for a variable that wraps), wide enough that the
+mass outside it is below rounding error.
 """
 
 from __future__ import annotations
@@ -14,17 +16,17 @@ import numpy as np
 from mdpdsl.compile.checked import Spread
 from mdpdsl.graph.space import FloatArray, IntArray, Variable
 
-#: Beyond this many standard deviations lies less than one rounding error of probability.
+#: Less than one rounding error of probability lies beyond this many standard deviations.
 NORMAL_REACH = 8.3
-#: A normal distribution this much wider than a circle is uniform on it (to 1e-40).
+#: A normal distribution this many times wider than the circle is uniform on it (to 1e-40).
 UNIFORM_ON_CIRCLE = 2.5
-#: Above this many numbers it pays to import SciPy for the normal distribution function.
+#: Above this many numbers, importing SciPy for the normal distribution function pays off.
 _MANY = 100_000
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Masses of runs of cells, aligned over the nodes of each row."""
+    """Masses of consecutive cells; all nodes of a row share the same cells."""
 
     first: IntArray  # [n]        unrolled index of the first cell
     masses: FloatArray  # [n, k, width]
@@ -55,7 +57,7 @@ def window_masses(
     scale: FloatArray,
     clip: tuple[FloatArray, FloatArray] | None = None,
 ) -> Window:
-    """Lay location + scale·z over a variable's cells, for [n, k] locations and scales.
+    """Return the cell masses of location + scale·z, for [n, k] locations and scales.
 
     z is standard normal, or uniform on [0, 1]. With `clip`, the value is clipped to these bounds
     before the variable wraps or clips it.
@@ -91,7 +93,7 @@ def window_masses(
 
 
 def point_window(variable: Variable, cells: IntArray) -> Window:
-    """Return the windows of values that are certain, for [n, k] cells."""
+    """Return the windows of deterministic values, for [n, k] cells."""
     first = cells.min(axis=1)
     width = int((cells.max(axis=1) - first).max()) + 1
     masses = (cells - first[:, None])[:, :, None] == np.arange(width)
@@ -99,7 +101,7 @@ def point_window(variable: Variable, cells: IntArray) -> Window:
 
 
 def covering_edges(variable: Variable, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return, for each of [n] intervals, the unrolled edges of the cells that it meets, [n, w]."""
+    """Return the unrolled edges of the cells that each of [n] intervals meets, [n, w]."""
     first = _unrolled_cells(variable, low)
     width = int((_unrolled_cells(variable, high) - first).max()) + 1
     return _unrolled_edges(variable, first[:, None] + np.arange(width + 1))
@@ -108,7 +110,7 @@ def covering_edges(variable: Variable, low: FloatArray, high: FloatArray) -> Flo
 def normal_cdf(z: FloatArray) -> FloatArray:
     """Return the standard normal distribution function.
 
-    Small arrays do without SciPy, whose import takes longer than a small model's whole check.
+    Small arrays avoid SciPy, because importing it takes longer than checking a small model.
     """
     if z.size > _MANY:
         from scipy.special import ndtr
@@ -135,7 +137,7 @@ def _uniform_window(variable: Variable, shape: tuple[int, ...]) -> Window:
 
 
 def _turns_and_rest(variable: Variable, low: FloatArray, width: FloatArray) -> Window:
-    """Lay a uniform distribution round a circle: whole turns alike, and the rest of a turn."""
+    """Return the masses of a uniform distribution that is wrapped around a circle."""
     assert variable.edges is not None
     period = float(variable.edges[-1] - variable.edges[0])
     turns = np.floor(width / period)

@@ -1,4 +1,4 @@
-"""A model whose names and types are right: what expansion reads. Plain data."""
+"""A model whose names and types have been checked, as plain data: the input of expansion."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Spread:
 
     @property
     def n_values(self) -> int:
-        """How many values a discrete distribution has."""
+        """The number of values of a discrete distribution."""
         return 0 if self.values is None else len(self.values)
 
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """A random number drawn afresh each step."""
+    """A random number, drawn anew at each step."""
 
     name: str
     spread: Spread
@@ -45,7 +45,7 @@ class Branch:
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """What some actions do where the guard holds (None: everywhere), or in the states left."""
+    """What some actions do if the guard holds (None: always), or in the remaining states."""
 
     actions: frozenset[int]
     guard: Term | None
@@ -57,7 +57,7 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Reward:
-    """A reward that the pairs of some actions get where the guard holds."""
+    """A reward for some actions in the states where the guard holds."""
 
     actions: frozenset[int]
     guard: Term | None
@@ -66,7 +66,7 @@ class Reward:
 
 @dataclass(frozen=True, eq=False)
 class Init:
-    """Where a run starts: each variable on its own, or uniformly where a guard holds.
+    """Where a run starts: each variable independently, or uniformly where a guard holds.
 
     A variable without a spread is uniform over its cells.
     """
@@ -87,7 +87,7 @@ class Discretization:
 
 @dataclass(frozen=True, eq=False)
 class LogColumn:
-    """Where a log has the value of a variable."""
+    """How to read the value of a variable from a log."""
 
     key: str
     term: Term
@@ -95,10 +95,10 @@ class LogColumn:
 
 @dataclass(frozen=True, eq=False)
 class CheckedModel:
-    """A model file after names and types.
+    """A model file whose names are resolved and whose types are known.
 
-    `diagnostics` may hold errors: then `can_expand` tells whether enough is left to look for the
-    mistakes that show in states, and `broken_actions` whose lines could not all be understood.
+    `diagnostics` may contain errors. `can_expand` then says whether enough is left to look for the
+    errors that occur only in certain states; `broken_actions` have `on` lines with errors.
     """
 
     name: str
@@ -126,12 +126,12 @@ class CheckedModel:
 
     @property
     def has_dynamics(self) -> bool:
-        """Whether the file says how the system moves."""
+        """Whether the file defines any dynamics."""
         return bool(self.rules or self.equations or self.broken_actions)
 
 
 def spaces_alone(name: str, states: Product, actions: Product) -> CheckedModel:
-    """Return a model of which nothing is known but its spaces, for graphs that have no file."""
+    """Return a model with spaces and nothing else, for graphs that have no model file."""
     members = [m for v in (*states.variables, *actions.variables) for m in v.members]
     return CheckedModel(
         name=name,

@@ -1,7 +1,7 @@
-"""From syntax tree to checked model: names and types, every mistake reported.
+"""From syntax tree to checked model: resolve names, check types and report every error.
 
-Names may be used before they are declared. A statement with a mistake is left out, and what
-depends on it is not complained about.
+Names may be used before they are declared. A statement with an error is left out, and no further
+errors are reported for what depends on it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from mdpdsl.diagnostics import Span, did_you_mean, with_article
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.parse import Parsed
 
-#: Points per axis of a cell where a model does not say.
+#: The default number of points per axis of a cell.
 DEFAULT_POINTS = 5
 
 
 def check(parsed: Parsed, overrides: Mapping[str, Override]) -> CheckedModel:
-    """Check a parsed file with some parameters overridden."""
+    """Check a parsed file, with some parameters overridden."""
     return check_declared(Declarations(parsed, overrides))
 
 
 def check_declared(declared: Declarations) -> CheckedModel:
-    """Check the file of some declarations, which add to what they report."""
+    """Check the rest of a file, given its declarations; further errors are added to theirs."""
     return _Checker(declared).check()
 
 
@@ -134,7 +134,7 @@ class _Checker:
             names = ", ".join(f"`{name}`" for name in left_out)
             self.scope.report(
                 "W001",
-                f"init does not say where {names} starts: uniformly, then",
+                f"`init` leaves out {names}, which will be drawn uniformly",
                 statement.span,
                 f"add `{left_out[0]} = …`",
             )
@@ -171,9 +171,9 @@ class _Checker:
         if not is_real and self.declared.hold:
             self.scope.report(
                 "E403",
-                "there is nothing to discretize: no variable is real",
+                "there is nothing to discretize: the model has no real variable",
                 statement.span,
-                "remove the line",
+                "remove this line",
             )
         number, seed = float(DEFAULT_POINTS), 0.0
         if statement.method == "center":
@@ -208,9 +208,9 @@ class _Checker:
                 if key not in known and key not in self.scope.lost_names:
                     self.scope.report(
                         "E201",
-                        f"the log block knows no `{key}`",
+                        f"unknown key `{key}` in the log block",
                         entry.key.span,
-                        did_you_mean(key, known) or f"it takes {', '.join(sorted(known))}",
+                        did_you_mean(key, known) or f"the keys are {', '.join(sorted(known))}",
                     )
                 term = self.scope.infer(entry.value, COLUMN)
                 if term is not None:

@@ -1,4 +1,4 @@
-"""The declarations of a model file: its names, state variables, actions and noises."""
+"""The declarations in a model file: its names, state variables, actions and noises."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from mdpdsl.syntax.parse import Parsed
 
 S = TypeVar("S", bound=ast.Node)
 
-#: Statements that may be lost without making the states of a model others than they are.
+#: Statements that can be lost to a syntax error without changing the states of the model.
 _DISPENSABLE = {"let", "on", "table", "reward", "label", "explore", "log"}
 
 
 class Declarations:
-    """What a file declares; `hold` turns false when a declaration is mistaken."""
+    """What a file declares; `hold` becomes false if a declaration has an error."""
 
     def __init__(self, parsed: Parsed, overrides: Mapping[str, Override]) -> None:
         self.statements = parsed.file.statements
         self.scope = Scope(lost_names=parsed.lost_names, diagnostics=list(parsed.diagnostics))
         self.has_syntax_mistakes = bool(parsed.diagnostics)
         self.has_lost_rules = bool(parsed.lost_words)
-        # Without these statements, what is wrong in the states cannot be told.
+        # If any other statement is lost, errors in the states cannot be found.
         self.hold = parsed.lost_words <= _DISPENSABLE
         self.variables: dict[str, Variable] = {}
         self.types: dict[str, Type] = {}
@@ -50,11 +50,11 @@ class Declarations:
         self._type_lets()
 
     def all(self, kind: type[S]) -> list[S]:
-        """Return the statements of one kind."""
+        """Return all statements of one kind."""
         return [statement for statement in self.statements if isinstance(statement, kind)]
 
     def actions_of(self, names: tuple[ast.Ident, ...]) -> frozenset[int] | None:
-        """Return the actions of a list; all of them where it is empty."""
+        """Return the numbers of the named actions; of all actions if the list is empty."""
         everything = np.arange(self.actions.size)
         if not names:
             return frozenset(everything.tolist())
@@ -86,9 +86,9 @@ class Declarations:
                 word = {"StatesAll": "states"}.get(kind.__name__, kind.__name__.lower())
                 self.scope.report(
                     "E104",
-                    f"`{word}` stands here for a second time",
+                    f"`{word}` may appear only once",
                     extra.span,
-                    "join the two into one, or remove one",
+                    "combine the two statements, or remove one",
                 )
 
     def _header(self) -> ast.Header | None:
@@ -97,7 +97,7 @@ class Declarations:
             if not self.statements and not self.has_syntax_mistakes:
                 self.scope.report(
                     "E104",
-                    "the file holds no model",
+                    "the file contains no model",
                     Span(0, 1),
                     "`mdpdsl models riverswim` prints one to start from",
                 )
@@ -115,9 +115,9 @@ class Declarations:
         for extra in headers[1:]:
             self.scope.report(
                 "E104",
-                "one file is one model: `mdp` stands here again",
+                "a file contains one model, but `mdp` appears again",
                 extra.span,
-                "put the second model into a file of its own",
+                "move the second model to its own file",
             )
         return headers[0]
 
@@ -128,7 +128,7 @@ class Declarations:
         for let in self.all(ast.Let):
             self.scope.declare(let.name, Definition("let", let.span, syntax=let.value))
         self.hold &= override_parameters(self.scope, overrides)
-        for param in self.all(ast.Param):  # in the order of the file, before anything needs them
+        for param in self.all(ast.Param):  # in file order, before anything uses them
             if param.name.text in self.scope.definitions:
                 self.scope.definition_term(param.name.text)
 
@@ -140,7 +140,7 @@ class Declarations:
             if isinstance(statement.domain, ast.RealDomain):
                 self.scope.report(
                     "E403",
-                    "actions are finite",
+                    "an action cannot be an interval",
                     statement.domain.span,
                     f"list the values: `action {statement.name.text} in {{-1, 0, 1}}`",
                 )
@@ -179,7 +179,7 @@ class Declarations:
         statements = [*self.all(ast.ActionNames), *self.all(ast.ActionFactor)]
         self.scope.report(
             "E701",
-            f"{actions.size:,} actions are too many",
+            f"the model has too many actions: {actions.size:,}",
             statements[-1].span,
             f"use at most {MOST_ACTIONS:,} combinations of values",
         )
@@ -198,7 +198,7 @@ class Declarations:
             )
 
     def _declare_variable(self, name: ast.Ident, domain: ast.Domain, kind: str) -> None:
-        """Enter a state variable or an action factor, with the members it brings along."""
+        """Declare a state variable or an action factor, and the members of its enumeration."""
         found = domains.variable(self.scope, name, domain)
         if found is not None and isinstance(domain, ast.SetDomain) and found[0].kind == "enum":
             for item in domain.items:
@@ -246,7 +246,7 @@ class Declarations:
         for param in self.all(ast.Param):
             definition = self.scope.definitions.get(param.name.text)
             if definition is None or definition.kind != "param":
-                continue  # reported as reserved, or as declared twice
+                continue  # already reported: reserved, or declared twice
             term = self.scope.definition_term(param.name.text)
             if not isinstance(term, Constant):
                 self.hold = False

@@ -1,4 +1,4 @@
-"""Domains and distributions of a model file, with the numbers in them worked out."""
+"""The domains and distributions in a model file, with their expressions evaluated."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mdpdsl.diagnostics import did_you_mean
 from mdpdsl.graph.space import SET_TOLERANCE, Variable
 from mdpdsl.syntax import ast
 
-#: Integers beyond this are not exact as floating-point numbers.
+#: Larger integers are not exact as floating-point numbers.
 LARGEST_INTEGER = 2**53
-#: More cells than this along one axis is a slip of the keyboard.
+#: More cells than this along one axis must be a typing error.
 MOST_CELLS = 1_000_000
-#: Ends of intervals beyond this are one, too; up to here widths and squares stay finite.
+#: So must larger bounds; up to this one, widths and squares stay finite.
 LARGEST_REAL = 1e100
 PROBABILITY_TOLERANCE = 1e-9
 
 
 def fixed_number(scope: Scope, expression: ast.Expr, wanted: Type = REAL) -> float | None:
-    """Work out a finite number that must be known before the model runs; report what is wrong."""
+    """Evaluate a finite number that must be known before the model runs; report any error."""
     term = scope.term(expression, FIXED, wanted)
     if term is None:
         return None
@@ -34,21 +34,21 @@ def fixed_number(scope: Scope, expression: ast.Expr, wanted: Type = REAL) -> flo
         scope.report("E507", fault.message, fault.span)
         return None
     if not math.isfinite(value):
-        scope.report("E402", "a finite number is needed here", expression.span)
+        scope.report("E402", "expected a finite number", expression.span)
         return None
     if wanted == INT and abs(value) >= LARGEST_INTEGER:
         scope.report(
             "E402",
-            "the integer is too large to be exact",
+            "this integer is too large to be exact",
             expression.span,
-            "integers may go up to 2^53",
+            "integers are exact up to 2^53",
         )
         return None
     return float(value)
 
 
 def variable(scope: Scope, name: ast.Ident, domain: ast.Domain) -> tuple[Variable, Type] | None:
-    """Work out a variable and the type of its values."""
+    """Return a variable and the type of its values."""
     match domain:
         case ast.BoolDomain():
             return Variable(name.text, "bool", 2), BOOL
@@ -69,7 +69,7 @@ def variable(scope: Scope, name: ast.Ident, domain: ast.Domain) -> tuple[Variabl
 
 
 def is_enumeration(scope: Scope, domain: ast.SetDomain) -> bool:
-    """Whether a set lists new names rather than numbers."""
+    """Return whether a set lists new names rather than numbers."""
     return all(
         isinstance(item, ast.Name)
         and (item.name not in scope.definitions or _is_member(scope.definitions[item.name]))
@@ -78,7 +78,7 @@ def is_enumeration(scope: Scope, domain: ast.SetDomain) -> bool:
 
 
 def spread(scope: Scope, distribution: ast.Distribution) -> Spread | None:
-    """Work out a distribution of numbers."""
+    """Evaluate a distribution of numbers."""
     if isinstance(distribution, ast.DiscreteDistribution):
         values = [fixed_number(scope, value) for value, _ in distribution.weights]
         probabilities = weights(scope, distribution)
@@ -88,13 +88,17 @@ def spread(scope: Scope, distribution: ast.Distribution) -> Spread | None:
     family, span = distribution.family.text, distribution.family.span
     if family not in ("normal", "uniform"):
         help_text = did_you_mean(family, ("normal", "uniform"))
-        help_text = help_text or "use normal(mean, sd), uniform(low, high) or {value: probability}"
+        help_text = (
+            help_text or "use `normal(mean, sd)`, `uniform(low, high)` or `{value: probability, …}`"
+        )
         scope.report("E206", f"unknown distribution `{family}`", span, help_text)
         return None
     if len(distribution.arguments) != 2:
-        needs = "mean and standard deviation" if family == "normal" else "low and high"
+        needs = "mean, standard deviation" if family == "normal" else "low, high"
         given = len(distribution.arguments)
-        scope.report("E206", f"`{family}` takes {needs}, not {given} arguments", distribution.span)
+        scope.report(
+            "E206", f"`{family}` takes 2 arguments ({needs}), not {given}", distribution.span
+        )
         return None
     a, b = (fixed_number(scope, argument) for argument in distribution.arguments)
     if a is None or b is None:
@@ -104,7 +108,7 @@ def spread(scope: Scope, distribution: ast.Distribution) -> Spread | None:
             "E402",
             "the distribution is too wide",
             distribution.span,
-            f"use numbers within {LARGEST_REAL:g}",
+            f"use numbers between {-LARGEST_REAL:g} and {LARGEST_REAL:g}",
         )
         return None
     if family == "normal" and b < 0:
@@ -117,7 +121,7 @@ def spread(scope: Scope, distribution: ast.Distribution) -> Spread | None:
             "E401",
             f"the interval from {a:g} to {b:g} is reversed",
             distribution.span,
-            f"write uniform({b:g}, {a:g})",
+            f"write `uniform({b:g}, {a:g})`",
         )
         return None
     if b == (0 if family == "normal" else a):
@@ -128,14 +132,14 @@ def spread(scope: Scope, distribution: ast.Distribution) -> Spread | None:
 def initial_spread(
     scope: Scope, item: ast.InitItem, variable: Variable, value_type: Type
 ) -> Spread | None:
-    """Work out where one variable starts; values of an enumeration are members' indices."""
+    """Evaluate the initial distribution of a variable; an enumeration's values are indices."""
     if isinstance(item.value, ast.NamedDistribution):
         if variable.kind != "real":
             scope.report(
                 "E403",
-                f"`{variable.name}` is not real and cannot be drawn so",
+                f"`{variable.name}` is not real, so it cannot have a continuous distribution",
                 item.value.span,
-                "write `~ {value: probability, …}`",
+                "list its values: `~ {value: probability, …}`",
             )
             return None
         return spread(scope, item.value)
@@ -183,7 +187,7 @@ def _member_name(scope: Scope, symbol: float) -> str:
 
 
 def weights(scope: Scope, distribution: ast.DiscreteDistribution) -> np.ndarray | None:
-    """Work out the probabilities of a discrete distribution; report those that are none."""
+    """Evaluate the probabilities of a discrete distribution; report invalid ones."""
     found = []
     for _, expression in distribution.weights:
         probability = fixed_number(scope, expression)
@@ -226,7 +230,7 @@ def _integer_range(
 
 
 def _with_parameters(scope: Scope, domain: ast.RangeDomain) -> str:
-    """Name the parameters in the ends of a range, with their values."""
+    """Name the parameters in the bounds of a range, with their values."""
     pending: list[ast.Expr] = [domain.low, domain.high]
     names: list[str] = []
     while pending:
@@ -234,13 +238,13 @@ def _with_parameters(scope: Scope, domain: ast.RangeDomain) -> str:
         pending += ast.children(expression)
         if isinstance(expression, ast.Name) and expression.name not in names:
             names.append(expression.name)
-    told = []
+    named = []
     for name in names:
         definition = scope.definitions.get(name)
         if definition is not None and definition.kind == "param":
             term = scope.definition_term(name)
-            told += [f"{name} = {term.value:g}"] if isinstance(term, Constant) else []
-    return f" with {', '.join(told)}" if told else ""
+            named += [f"{name} = {term.value:g}"] if isinstance(term, Constant) else []
+    return f" with {', '.join(named)}" if named else ""
 
 
 def _number_set(scope: Scope, name: str, domain: ast.SetDomain) -> tuple[Variable, Type] | None:
@@ -266,16 +270,19 @@ def _real(scope: Scope, name: str, domain: ast.RealDomain) -> tuple[Variable, Ty
         if option.kind in kinds[:position] or clash in kinds[:position]:
             scope.report(
                 "E403",
-                f"`{option.kind}` does not go with what stands before it",
+                f"`{option.kind}` conflicts with an option before it",
                 option.span,
-                "use one of wrap and clip, and one of bins and edges",
+                "use either `wrap` or `clip`, and either `bins` or `edges`",
             )
             return None
     if low is None or high is None:
         return None
     if max(abs(low), abs(high)) > LARGEST_REAL:
         scope.report(
-            "E402", "the interval is too wide", domain.span, f"use ends within {LARGEST_REAL:g}"
+            "E402",
+            "the interval is too wide",
+            domain.span,
+            f"use bounds between {-LARGEST_REAL:g} and {LARGEST_REAL:g}",
         )
         return None
     if high <= low:
@@ -291,9 +298,9 @@ def _real(scope: Scope, name: str, domain: ast.RealDomain) -> tuple[Variable, Ty
     if cells is None:
         scope.report(
             "E403",
-            f"`{name}` is real and has no cells",
+            f"the real variable `{name}` has no cells",
             domain.span,
-            "say how it is discretized: add `bins 10`, or `edges [0, 0.5, 1]`",
+            "divide it into cells: add `bins 10`, or `edges [0, 0.5, 1]`",
         )
     elif cells.kind == "bins":
         edges = _bins(scope, cells, low, high)
@@ -315,7 +322,7 @@ def _bins(scope: Scope, option: ast.RealOption, low: float, high: float) -> np.n
     if number > MOST_CELLS:
         scope.report(
             "E701",
-            f"{number:,.0f} bins along one axis are too many",
+            f"{number:,.0f} bins are too many for one variable",
             option.span,
             f"use at most {MOST_CELLS:,}",
         )
@@ -333,7 +340,7 @@ def _edges(scope: Scope, option: ast.RealOption, low: float, high: float) -> np.
             "E401",
             f"the edges must run from {low:g} to {high:g}",
             option.span,
-            "the first and the last edge are the ends of the interval",
+            "the first and last edges must be the ends of the interval",
         )
         return None
     for before, after, value in zip(known, known[1:], option.values[1:], strict=False):

@@ -1,4 +1,4 @@
-"""The dynamics of a model file: `on` lines, tables and equations, with names and types right."""
+"""The dynamics in a model file: `on` lines, tables and equations, with names and types checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdpdsl.syntax import ast
 
 
 class Dynamics:
-    """How a model moves; `broken_actions` have lines that could not be understood."""
+    """The dynamics of a model; `broken_actions` have `on` lines with errors."""
 
     def __init__(self, declared: Declarations) -> None:
         self.declared = declared
@@ -103,9 +103,9 @@ class Dynamics:
             if syntax.probability is None and len(statement.branches) > 1:
                 self.scope.report(
                     "E501",
-                    "one of several branches needs its probability",
+                    "this branch needs a probability, as there are several branches",
                     syntax.span,
-                    "write `0.5: x' = …`",
+                    "write it before the updates: `0.5: x' = …`",
                 )
                 is_good = False
             branch = self._branch(syntax)
@@ -137,7 +137,7 @@ class Dynamics:
             if name in self.equation_names:
                 self.scope.report(
                     "E506",
-                    f"`{name}'` is set by an equation, too",
+                    f"`{name}'` is also set by an equation",
                     update.span,
                     "set it in `on` lines or by an equation, not both",
                 )
@@ -149,7 +149,7 @@ class Dynamics:
         return Branch(probability, updates, syntax.span) if is_good else None
 
     def _report_cycle(self, equations: Mapping[str, Term], updates: Mapping[str, Term]) -> bool:
-        """Report next values that need each other; the circle through equations alone once."""
+        """Report cycles among next values; a cycle through equations alone is reported once."""
         terms = {**equations, **updates}
         needs = {
             name: [read for kind, read in sorted(reads(term)) if kind == "next" and read in terms]
@@ -159,12 +159,12 @@ class Dynamics:
         if cycle is None or (updates and not set(cycle) & set(updates)):
             return cycle is not None
         path = " -> ".join(f"{name}'" for name in cycle)
-        self.scope.report(
-            "E204",
-            f"the next values need each other: {path}",
-            terms[cycle[0]].span,
-            "let one of them read the present value",
-        )
+        message = f"next values depend on each other: {path}"
+        help_text = "use the current value of one of them instead"
+        if len(cycle) == 2:
+            message = f"the next value `{cycle[0]}'` depends on itself"
+            help_text = f"use the current value `{cycle[0]}` instead"
+        self.scope.report("E204", message, terms[cycle[0]].span, help_text)
         return True
 
     def _actions_without_lines(self) -> None:
@@ -178,18 +178,18 @@ class Dynamics:
             names = self.declared.action_factors[0].members
             stride = self.declared.actions.strides[0]
             for index in sorted({action // stride for action in missing}):
-                definition = self.scope.definitions[names[index]]
+                name = names[index]
                 self.scope.report(
                     "E508",
-                    f"the action `{names[index]}` has no line",
-                    definition.span,
-                    f"say what it does; `on {names[index]} -> stay` if nothing",
+                    f"the action `{name}` has no `on` line",
+                    self.scope.definitions[name].span,
+                    f"add `on {name} -> …`, or `on {name} -> stay` if it does nothing",
                 )
                 self.broken_actions |= {a for a in missing if a // stride == index}
 
 
 def _find_cycle(needs: Mapping[str, list[str]]) -> list[str] | None:
-    """Return a circle of names, its first name again at the end."""
+    """Return a cycle of names, with its first name repeated at the end."""
     done: set[str] = set()
     path: list[str] = []
 

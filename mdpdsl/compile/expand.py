@@ -1,8 +1,8 @@
-"""From checked model to transition graph: which states there are, and their transitions.
+"""From checked model to transition graph: find the states and their transitions.
 
-The states are found by frontier search, which finishes small models at once. What is then not
-finished is expanded whole and cut back to what can be reached, if the product is not too large;
-otherwise the search goes on, up to a limit. The result is the same either way.
+A frontier search finds the states; for small models it is quick. If it takes too long and the
+product of all variables is not too large, the whole product is expanded and restricted to its
+reachable states. Otherwise the search continues, up to a limit. The result is the same either way.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 
 #: Points evaluated in one batch.
 BATCH = 1 << 15
-#: States whose rows are computed twice to estimate the error of the integration.
+#: How many states are computed twice to estimate the integration error.
 N_PROBES = 8
-#: Fewer batches are not worth a second thread; and how many batches are computed ahead.
+#: With fewer batches, a second thread is not worth it; and how many batches are computed ahead.
 LEAST_BATCHES_FOR_THREADS = 6
 N_AHEAD = 3
 
@@ -51,9 +51,9 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Integration:
-    """How cells and noise became distributions, and how far off that may be.
+    """How cells and noise were integrated, and the estimated error.
 
-    `error` estimates the total variation of a row, from what a finer rule changes in some rows.
+    `error` is in total variation of a row, estimated by integrating some rows with a finer rule.
     """
 
     cells: str
@@ -64,7 +64,7 @@ class Integration:
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """A graph, or what prevents it."""
+    """A graph, or the reasons why it could not be built."""
 
     graph: TransitionGraph | None
     integration: Integration | None
@@ -79,7 +79,7 @@ def expand(
     most_states: int | None = None,
     progress: Progress | None = None,
 ) -> Expansion:
-    """Build the transition graph of a model; `progress` is told the states done and in all."""
+    """Build the transition graph of a model; call `progress` with the states done and in total."""
     begin = time.perf_counter()
     graph = integration = None
     try:
@@ -109,7 +109,7 @@ class _Expander:
         self.problems = Problems(model.states, self.actions, single)
         n_points = count_points(model)
         if n_points > MOST_NODES:
-            help_text = f"use at most {MOST_NODES:,}: fewer points per axis, or `sample N`"
+            help_text = f"use at most {MOST_NODES:,} points: fewer per axis, or `sample N`"
             raise TooLargeError(model, f"{n_points:,} points per cell", help_text)
         self.initial = initial_distribution(model, self.problems, most_states)
         self.kernel = TransitionKernel(model, self.problems, self.initial)
@@ -120,7 +120,7 @@ class _Expander:
         self.diagnostics: list[Diagnostic] = []
 
     def graph(self, keeps_all_states: bool) -> TransitionGraph | None:
-        """Build the graph and tell the problems in its states."""
+        """Build the graph and collect the errors in its states."""
         model = self.model
         if len(self.initial[0]) == 0:
             self.diagnostics = [no_start(model)]
@@ -146,7 +146,7 @@ class _Expander:
         return graph
 
     def _row_size(self) -> int:
-        """Return how many numbers a state takes while it is expanded, tried on a few states."""
+        """Estimate how many numbers expanding a state takes, by trying a few states."""
         size = self.kernel.n_nodes
         strata = [n_quadrature_nodes(plan, self.kernel.n_points) for plan in self.kernel.plans]
         size = max(size, size * max(strata, default=1) // 16)
@@ -157,7 +157,7 @@ class _Expander:
         return size
 
     def integration(self, graph: TransitionGraph) -> Integration | None:
-        """Tell how the cells were integrated, trying a finer rule on a few states."""
+        """Describe the integration, with its error estimated by a finer rule on a few states."""
         is_finite = self.model.discretization.method == "none" and not self.model.noises
         if is_finite or not graph.has_dynamics:
             return None
@@ -168,7 +168,7 @@ class _Expander:
         if method in ("quadrature", "sampling"):
             step = max(1, graph.n_states // N_PROBES)
             codes = graph.states.codes[::step][:N_PROBES]
-            # A rule of first order is off by twice of what half the step changes.
+            # The error of a first-order rule is twice the change from halving the step.
             error = 2 * self._refinement_change(codes)
             if any(plan.is_rough for plan in self.kernel.plans):
                 error = max(error, 1 / rough_strata(self.kernel.n_points))
@@ -228,8 +228,8 @@ class _Expander:
     def _batches(self, codes: IntArray) -> Iterator[tuple[IntArray, Transitions]]:
         """Return the transitions of all states, batch by batch, in order.
 
-        NumPy lets go of the interpreter while it computes, so two threads work on batches ahead
-        of the one that is taken, each with a kernel of its own.
+        NumPy releases the interpreter lock while it computes, so two threads compute batches ahead
+        of the consumer, each with its own kernel.
         """
         batches = [codes[i : i + self.batch] for i in range(0, len(codes), self.batch)]
         if len(batches) < LEAST_BATCHES_FOR_THREADS:
@@ -298,16 +298,16 @@ class _Expander:
 
 
 def _keep_freed_memory() -> None:
-    """Make glibc's allocator reuse the batches' memory instead of returning it every time.
+    """Make glibc's allocator reuse the memory of batches instead of returning it every time.
 
-    It learns from the largest block that was freed, up to 32 MB; otherwise half of the time of a
-    large expansion goes into page faults.
+    The allocator adapts its threshold to the largest block freed so far, up to 32 MB. Without this,
+    a large expansion spends half its time on page faults.
     """
     np.empty(31 << 20, np.uint8)
 
 
 def _dense(found: Transitions) -> dict[tuple[int, int, int], float]:
-    """Return branches by row, action and target."""
+    """Return the probability of each branch by row, action and target."""
     pair = np.repeat(np.arange(len(found.pair_rows)), np.diff(found.starts))
     rows, actions = found.pair_rows[pair].tolist(), found.pair_actions[pair].tolist()
     keys = zip(rows, actions, found.targets.tolist(), strict=True)

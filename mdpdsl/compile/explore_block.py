@@ -1,4 +1,4 @@
-"""The `explore` block: settings of a run that a model file brings along."""
+"""The `explore` block: settings of a run that are part of a model file."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _NUMBERS: dict[str, tuple[Type, tuple[str, Callable[[float], bool]]]] = {
     "seed": (INT, _NATURAL),
     "power": (REAL, _COUNT),
 }
-#: Settings that are words or numbers (`algorithm = kappa-dp`, `horizon = inf`), taken as written.
+#: Settings that may be words or numbers (`algorithm = kappa-dp`, `horizon = inf`), kept as text.
 WORDS = ("algorithm", "horizon", "bonus", "radius", "eta", "simulate")
 #: All settings of the block.
 SETTINGS = (*_NUMBERS, *WORDS)
 
 
 def explore_settings(scope: Scope, blocks: Sequence[ast.Explore]) -> dict[str, Value]:
-    """Work out the settings; report unknown ones and values that cannot be."""
+    """Evaluate the settings; report unknown ones and invalid values."""
     settings: dict[str, Value] = {}
     for entry in (entry for block in blocks for entry in block.entries):
         key = entry.key.text

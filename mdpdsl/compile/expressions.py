@@ -1,8 +1,8 @@
 """Typed expressions evaluated over whole arrays.
 
-A fault (division by zero, a root of a negative number) is not an exception: evaluation goes on and
-tells in which rows the value was spoilt, minding that `if`, `and` and `or` look only at what they
-need. So a whole model can be checked in one pass.
+A fault (division by zero, the square root of a negative number) does not raise an exception.
+Evaluation continues and records the rows without a value, except where `if`, `and` or `or` does not
+use the faulty part. So one pass checks a whole model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mdpdsl.compile.terms import Apply, Choose, Constant, Logic, Named, Read, Te
 from mdpdsl.diagnostics import Span
 from mdpdsl.graph.space import BoolArray
 
-#: Numbers, or truth values.
+#: Numbers, or Booleans.
 Array = npt.NDArray[Any]
 
 
@@ -28,12 +28,12 @@ class Fault:
 
     message: str
     span: Span
-    rows: BoolArray  # broadcasts to the frame's size
+    rows: BoolArray  # broadcasts to the length of the frame
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluated:
-    """Values, one per row or one for all, and what spoilt some of them."""
+    """Values, one per row or one for all rows, and the faults in some rows."""
 
     values: Array
     faults: tuple[Fault, ...] = ()
@@ -52,12 +52,12 @@ class Frame:
         return np.broadcast_to(values, (self.size,))
 
     def take(self, rows: npt.NDArray[np.int64] | BoolArray, size: int) -> Frame:
-        """Return a frame of some of the rows."""
+        """Return a frame with some of the rows."""
         values = {key: v[rows] if np.ndim(v) else v for key, v in self.values.items()}
         return Frame(size, values)
 
     def extended(self, values: Mapping[tuple[str, str], Array]) -> Frame:
-        """Return a frame that knows more names; what was evaluated so far stays valid."""
+        """Return a frame with more names; values computed so far stay valid."""
         return Frame(self.size, {**self.values, **values}, dict(self._memo))
 
 
@@ -76,7 +76,7 @@ def constant_value(term: Term) -> tuple[float | bool, Fault | None]:
 
 
 def fold(term: Term) -> Term:
-    """Replace a term that reads nothing by its value, unless it has none."""
+    """Replace a term that reads nothing by its value, if it has one."""
     value, fault = constant_value(term)
     if fault is not None:
         return term
@@ -154,7 +154,7 @@ def _choose(term: Choose, frame: Frame) -> Evaluated:
 
 
 def _where(faults: tuple[Fault, ...], looked_at: Array) -> tuple[Fault, ...]:
-    """Keep of some faults the rows that are looked at."""
+    """Restrict faults to the rows that are used."""
     kept = []
     for fault in faults:
         rows = np.logical_and(fault.rows, looked_at)
@@ -232,18 +232,18 @@ def _remainder(dividend: Array, divisor: Array) -> str:
     return "remainder of a division by zero"
 
 
-#: Operations without a value for some finite arguments, and how to say so.
+#: Operations that have no value for some finite arguments, with their messages.
 PARTIAL: dict[str, Callable[..., str]] = {
     "/": _division,
     "%": _remainder,
     "mod": _remainder,
-    "wrap": lambda x, low, high: "`wrap` into an interval of no length",
+    "wrap": lambda x, low, high: "`wrap` into an empty interval",
     "^": lambda x, y: "the power has no finite value",
-    "sqrt": lambda x: "the root of a negative number",
-    "log": lambda x: "the logarithm of zero or of a negative number",
+    "sqrt": lambda x: "square root of a negative number",
+    "log": lambda x: "logarithm of zero or a negative number",
     "asin": lambda x: "`asin` of a number outside [-1, 1]",
     "acos": lambda x: "`acos` of a number outside [-1, 1]",
-    "exp": lambda x: "`exp` is too large",
+    "exp": lambda x: "the result of `exp` is too large",
     "*": lambda x, y: "the product is too large",
     "+": lambda x, y: "the sum is too large",
     "-": lambda x, y: "the difference is too large",

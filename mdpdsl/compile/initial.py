@@ -20,7 +20,7 @@ _BATCH = 1 << 16
 def initial_distribution(
     model: CheckedModel, problems: Problems, most_states: int | None
 ) -> tuple[IntArray, FloatArray]:
-    """Return the codes where a run may start, ascending, and their probabilities."""
+    """Return the codes of the possible initial states, ascending, and their probabilities."""
     limit = most_states or MOST_STATES
     codes, probabilities = np.zeros(1, np.int64), np.ones(1)
     for variable, stride in zip(model.states.variables, model.states.strides, strict=True):
@@ -50,19 +50,19 @@ def initial_distribution(
 
 
 def no_start(model: CheckedModel) -> Diagnostic:
-    """Say that no state satisfies the guard of `init any when`."""
+    """Report that no state satisfies the guard of `init any when`."""
     return Diagnostic(
         "E509", "no state satisfies the guard of `init`", model.init.span, "weaken the guard"
     )
 
 
 def _uniform(variable: Variable) -> FloatArray:
-    """Every cell alike: `init any` is uniform over states, whatever the width of their cells."""
+    """Give every cell the same weight: `init any` is uniform over states, not over their widths."""
     return np.full(variable.size, 1 / variable.size)
 
 
 def _start_cells(variable: Variable, spread: Spread) -> tuple[IntArray, FloatArray]:
-    """Return the cells where a variable may start, ascending, and their probabilities."""
+    """Return the possible initial cells of a variable, ascending, and their probabilities."""
     if spread.family == "discrete":
         assert spread.values is not None and spread.probabilities is not None
         cells, place = np.unique(variable.indices(spread.values), return_inverse=True)

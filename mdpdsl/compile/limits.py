@@ -1,4 +1,4 @@
-"""How large a model may become, and how to say that it is too large."""
+"""Limits on the size of a model, and the diagnostic for one that is too large."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import os
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.diagnostics import Diagnostic
 
-#: States of a model, unless the caller allows more.
+#: The largest number of states, unless the caller allows more.
 MOST_STATES = 20_000_000
 MOST_ACTIONS = 10_000
-#: Points of a cell, and values of the discrete noise of an outcome, together.
+#: The largest number of points of a cell times values of the discrete noise of an outcome.
 MOST_NODES = 200_000
-#: Part of the free memory that a graph may take while it is built.
+#: The share of the free memory that building a graph may use.
 MEMORY_SHARE = 0.6
-#: A stored branch with what it takes to sort and join it.
+#: Memory per branch, including what sorting and joining take.
 BYTES_PER_BRANCH = 28
 
 
 class TooLargeError(Exception):
-    """A model that would not fit; carries what to tell its author."""
+    """A model that is too large; carries the diagnostic."""
 
     def __init__(self, model: CheckedModel, size: str, help_text: str) -> None:
         message = f"the model is too large to build: {size}"
@@ -28,7 +28,7 @@ class TooLargeError(Exception):
 
 
 def too_many_states(model: CheckedModel, limit: int, n_found: int | None = None) -> TooLargeError:
-    """Say how many states a model has, or has at least."""
+    """Return the error for a model with too many states."""
     sizes = " x ".join(f"{v.size:,}" for v in model.states.variables)
     size = (
         f"{model.states.size:,} states ({sizes})"
@@ -36,26 +36,25 @@ def too_many_states(model: CheckedModel, limit: int, n_found: int | None = None)
         else (f"{model.states.size:,} states")
     )
     if n_found is not None:
-        size = f"up to {size}, of which {n_found:,} were found before the search was given up"
+        size = f"up to {size}; the search stopped after finding {n_found:,}"
     smaller = "use smaller ranges or fewer bins"
     if model.parameters:
-        smaller += f" (the model has parameters: `--set {next(iter(model.parameters))}=…`)"
+        smaller += f" (for example with `--set {next(iter(model.parameters))}=…`)"
     return TooLargeError(
-        model, size, f"{smaller}, or allow more states with `--max-states` (now {limit:,})"
+        model, size, f"{smaller}, or allow more states with `max_states=` (now {limit:,})"
     )
 
 
 def check_memory(model: CheckedModel, n_branches: float) -> None:
-    """Raise TooLargeError if this many branches do not fit into the memory that is free."""
+    """Raise TooLargeError if this many branches do not fit into the free memory."""
     needed = n_branches * BYTES_PER_BRANCH
     free = _free_memory()
     if needed > MEMORY_SHARE * free:
-        size = f"about {n_branches:,.0f} branches, {needed / 1e9:.1f} GB"
+        size = f"about {n_branches:,.0f} branches would need {needed / 1e9:.1f} GB"
         raise TooLargeError(
             model,
             size,
-            f"{free / 1e9:.1f} GB are free; use fewer states, "
-            "coarser cells, or noise of smaller reach",
+            f"{free / 1e9:.1f} GB are free; use fewer states, coarser cells or narrower noise",
         )
 
 

@@ -1,4 +1,4 @@
-"""Branches that reach the same state add up; pairs are put in order of state and action."""
+"""Merge branches that lead to the same state, and sort pairs by state and action."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from mdpdsl.compile.outcome import Moves
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 
-#: A sum this close to 1 is left as it was written.
+#: A row whose sum is this close to 1 is not normalised.
 ROUNDING = 1e-14
-#: Up to so many certain branches are ordered column by column, which is faster than sorting.
+#: Up to this many branches are ordered column by column, which is faster than sorting.
 _FEW_BRANCHES = 8
-#: Places of a batch that may be laid out with gaps.
+#: The largest batch that may be laid out with gaps.
 _MOST_PADDED = 8_000_000
 
 A = TypeVar("A", IntArray, FloatArray)
@@ -22,7 +22,7 @@ A = TypeVar("A", IntArray, FloatArray)
 
 @dataclass(frozen=True, eq=False)
 class MergedRows:
-    """Rows of one action: the branches of each, with ascending and distinct targets."""
+    """The rows of one action, each with its branches; targets are ascending and distinct."""
 
     action: int
     rows: IntArray  # [n]  ascending, distinct
@@ -33,9 +33,9 @@ class MergedRows:
 
 @dataclass(frozen=True, eq=False)
 class MergedColumns:
-    """Rows of one action whose branches come as columns: the first branch of all rows, and so on.
+    """The rows of one action with branches as columns: the first branch of every row, and so on.
 
-    Targets ascend from column to column where they are kept.
+    Among the branches that are kept, targets ascend from column to column.
     """
 
     action: int
@@ -45,7 +45,7 @@ class MergedColumns:
     kept: list[BoolArray | None]  # of [n]; None: in all rows
 
     def flat(self) -> MergedRows:
-        """Return the same row by row."""
+        """Return the same branches row by row."""
         n_columns = len(self.targets)
         targets, weights = np.stack(self.targets, axis=1), np.stack(self.probabilities, axis=1)
         everywhere = np.ones(len(self.rows), np.bool_)
@@ -59,7 +59,7 @@ Merged = MergedRows | MergedColumns
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """Branches of a batch of states: pairs by state and action, targets ascending."""
+    """The branches of a batch of states: pairs ordered by state and action, targets ascending."""
 
     pair_rows: IntArray  # [n_pairs]     row of the batch
     pair_actions: IntArray  # [n_pairs]
@@ -81,7 +81,7 @@ def merge_rows(action: int, moves: list[Moves], n_codes: int) -> Merged | None:
 
 
 def join_rows(parts: list[Merged], n_rows: int, n_actions: int) -> Transitions:
-    """Put the rows of all actions in order, each pair at its place."""
+    """Combine the rows of all actions, with pairs ordered by state and action."""
     columns = [part for part in parts if isinstance(part, MergedColumns)]
     width = max((len(part.targets) for part in columns), default=0)
     if columns and len(columns) == len(parts) and n_rows * n_actions * width <= _MOST_PADDED:
@@ -103,12 +103,12 @@ def join_rows(parts: list[Merged], n_rows: int, n_actions: int) -> Transitions:
 def _join_columns(
     parts: list[MergedColumns], n_rows: int, n_actions: int, width: int
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Lay columns side by side, and take what is kept row by row."""
+    """Place the columns side by side, and select the branches to keep, row by row."""
     targets = np.empty((n_rows, n_actions, width), np.int64)
     probabilities = np.empty((n_rows, n_actions, width))
     kept = np.zeros((n_rows, n_actions, width), np.bool_)
     for part in parts:
-        # Rows are distinct, so as many as there are at all are all of them, in order.
+        # Rows are distinct and ascend, so if there are n_rows of them, they are all the rows.
         rows = slice(None) if len(part.rows) == n_rows else part.rows
         for j, is_kept in enumerate(part.kept):
             targets[rows, part.action, j] = part.targets[j]
@@ -141,7 +141,7 @@ def _join_flat(
 
 
 def _merge_columns(action: int, moves: list[Moves]) -> MergedColumns:
-    """Merge branches that all rows have: exchange columns until every row ascends."""
+    """Merge branches that every row has: swap columns until the targets of each row ascend."""
     targets = [part.targets for part in moves]
     weights = [part.probabilities for part in moves]
     n_columns = len(moves)
@@ -168,7 +168,7 @@ def _exchanged(swap: BoolArray, one: A, other: A) -> list[A]:
 
 
 def _merge_sorted(action: int, moves: list[Moves], n_codes: int) -> MergedRows:
-    """Merge any branches by sorting; those alike are added in the order of the file."""
+    """Merge arbitrary branches by sorting; equal targets are added up in file order."""
     rows, targets, probabilities = _sorted(moves, n_codes)
     is_new = np.concatenate([[True], (rows[1:] != rows[:-1]) | (targets[1:] != targets[:-1])])
     first = np.flatnonzero(is_new)

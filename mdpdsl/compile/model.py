@@ -1,4 +1,4 @@
-"""A model: a file, its parameters, and on demand the transition graph they make."""
+"""A model: a file, its parameters, and its transition graph, built on demand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Estimating(Protocol):
 
 
 class Model:
-    """A model without mistakes of syntax, names or types; its graph is built when asked for."""
+    """A model without errors of syntax, names or types; its graph is built on first use."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Model:
         keeps_all_states: bool = False,
         most_states: int | None = None,
     ) -> list[Diagnostic]:
-        """Return every mistake of a source, those that show only in states included."""
+        """Return every error in a source, including those that occur only in certain states."""
         try:
             model = cls(
                 source, parameters, keeps_all_states=keeps_all_states, most_states=most_states
@@ -76,22 +76,22 @@ class Model:
 
     @property
     def name(self) -> str:
-        """The name behind `mdp`."""
+        """The name of the model, after `mdp`."""
         return self.checked.name
 
     @property
     def title(self) -> str | None:
-        """The text behind the name."""
+        """The title of the model, after its name."""
         return self.checked.title
 
     @property
     def parameters(self) -> Mapping[str, Value]:
-        """The parameters with the values in force."""
+        """The parameters with their current values."""
         return self.checked.parameters
 
     @property
     def options(self) -> dict[str, Any]:
-        """How the graph is built, as a run directory says it."""
+        """The options for building the graph, as a run directory records them."""
         keeps_all_states, most_states, _ = self._options
         return {"all_states": keeps_all_states, "max_states": most_states}
 
@@ -110,7 +110,7 @@ class Model:
 
     @property
     def graph(self) -> TransitionGraph:
-        """The transition graph; raise ModelError where the model cannot be built."""
+        """The transition graph; raise ModelError if the model cannot be built."""
         graph = self._expansion.graph
         if graph is None:
             raise ModelError(self._located(self._expansion.diagnostics))
@@ -123,26 +123,26 @@ class Model:
 
     @cached_property
     def system(self) -> RawSystem:
-        """The raw system that the graph discretizes, for drawing one step at a time."""
+        """The continuous system that the graph discretizes, for drawing one step at a time."""
         return raw_system(self.checked, self.source)
 
     @property
     def is_continuous(self) -> bool:
-        """Whether some state variable is real."""
+        """Whether any state variable is real."""
         return any(variable.kind == "real" for variable in self.checked.states.variables)
 
     @property
     def integration(self) -> Integration | None:
-        """How cells and noise became distributions; None for a finite model without noise."""
+        """How cells and noise were integrated; None for a finite model without noise."""
         return self._expansion.integration
 
     @property
     def build_seconds(self) -> float:
-        """How long the expansion took."""
+        """How long the expansion took, in seconds."""
         return self._expansion.seconds
 
     def diagnose(self) -> list[Diagnostic]:
-        """Return every mistake of the model, in the order of the file."""
+        """Return every error and warning of the model, in file order."""
         found = list(self.checked.diagnostics)
         if self.checked.can_expand:
             found += self._expansion.diagnostics
@@ -150,7 +150,7 @@ class Model:
 
     @property
     def is_built(self) -> bool:
-        """Whether the expansion was done already."""
+        """Whether the graph has been built."""
         return "_expansion" in self.__dict__
 
     def __repr__(self) -> str:
@@ -201,7 +201,7 @@ def load_file(
     max_states: int | None = None,
     **parameters: Override,
 ) -> Model:
-    """Read a model from a file, or a shipped one by its name; parameters by keyword."""
+    """Read a model from a file, or a shipped model by its name; parameters by keyword."""
     source = read_source(str(path))
     return Model(source, parameters, keeps_all_states=all_states, most_states=max_states)
 
@@ -220,13 +220,13 @@ def loads(
 
 
 def shipped_models() -> list[str]:
-    """Return the names of the models that come with the package."""
+    """Return the names of the shipped models."""
     folder = resources.files("mdpdsl.models")
     return sorted(f.name.removesuffix(".mdp") for f in folder.iterdir() if f.name.endswith(".mdp"))
 
 
 def read_source(path: str) -> Source:
-    """Read a model file; a bare name finds the shipped model when there is no such file."""
+    """Read a model file; a bare name finds the shipped model if there is no such file."""
     try:
         if path in shipped_models() and not Path(path).exists():
             file = resources.files("mdpdsl.models").joinpath(f"{path}.mdp")
@@ -237,7 +237,9 @@ def read_source(path: str) -> Source:
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         close = did_you_mean(Path(path).stem, shipped_models())
-        help_text = close or "give a path, or a shipped model's name (see `mdpdsl models`)"
+        help_text = (
+            close or "give a path, or the name of a shipped model (`mdpdsl models` lists them)"
+        )
     shown = path if 0 < len(path) <= 200 else f"`{path[:200]}`"
     diagnostic = Diagnostic("E603", f"cannot read {shown}: {reason}", None, help_text)
     raise ModelError([diagnostic])

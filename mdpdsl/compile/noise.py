@@ -1,9 +1,10 @@
-"""How the noise of an outcome is integrated: found from the expressions, before any number.
+"""How to integrate the noise of an outcome, decided from the expressions alone.
 
-An equation that is affine in its noise, `x' = m(s, a) + k(s, a)·w`, has cell probabilities
-F((edge - m)/k): exact by the distribution function. That works for noise that a single variable
-reads (several normal ones add up to one). Discrete noise is enumerated. What is left is integrated
-by quadrature, or by sampling when it has too many dimensions.
+An equation that is affine in its noise, `x' = m(s, a) + k(s, a)·w`, has cell probabilities that are
+differences of the distribution function F((edge - m)/k), which is exact. This works for noise that
+only one variable reads; the sum of several normal noises is again normal. Discrete noise is
+enumerated. The remaining noise is integrated by quadrature, or by sampling if it has too many
+dimensions.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from mdpdsl.compile.checked import Noise
 from mdpdsl.compile.terms import REAL, Apply, Choose, Constant, Named, Read, Term, reads
 from mdpdsl.graph.space import Variable
 
-#: More continuous noises than this in one quadrature are sampled instead.
+#: With more continuous noises than this, quadrature is replaced by sampling.
 MOST_QUADRATURE_DIMENSIONS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """constant + sum of coefficient·noise, perhaps clipped; the coefficients read no such noise.
+    """constant + sum of coefficient·noise, perhaps clipped; the coefficients do not read the noise.
 
-    `clip` has the bounds, each where there is one.
+    `clip` holds the lower and upper bound; None means that there is no such bound.
     """
 
     constant: Term
@@ -31,7 +32,7 @@ class Affine:
     clip: tuple[Term | None, Term | None] = (None, None)
 
     def terms(self) -> list[Term]:
-        """Return everything that has to be evaluated."""
+        """Return all the terms to evaluate."""
         bounds = [bound for bound in self.clip if bound is not None]
         return [self.constant, *self.coefficients.values(), *bounds]
 
@@ -40,7 +41,7 @@ class Affine:
 class OutcomePlan:
     """How the next values of one outcome are computed.
 
-    `order` lists the variables that are set, each after those whose next value it reads.
+    `order` lists the variables that are set, each after those whose next values it reads.
     """
 
     order: tuple[str, ...]
@@ -48,14 +49,16 @@ class OutcomePlan:
     discrete: tuple[Noise, ...]
     quadrature: tuple[Noise, ...]
     exact: Mapping[str, Affine]
-    aligned: Mapping[str, Affine]  # affine in the one quadrature noise: strata meet their edges
+    aligned: Mapping[
+        str, Affine
+    ]  # affine in the only quadrature noise: strata end at their cell edges
     steady: frozenset[str]  # variables that read no continuous noise
-    is_rough: bool  # some next value jumps where no stratum ends
-    is_apart: bool  # the exact variables read nothing that the nodes of other noise change
+    is_rough: bool  # some next value may jump inside a stratum
+    is_apart: bool  # the exact variables do not depend on the nodes of other noise
 
     @property
     def method(self) -> str:
-        """Name the least exact way in which noise is integrated here."""
+        """The least exact method that is used to integrate noise here."""
         if len(self.quadrature) > MOST_QUADRATURE_DIMENSIONS:
             return "sampling"
         if self.quadrature:
@@ -66,7 +69,7 @@ class OutcomePlan:
 def plan_outcome(
     terms: Mapping[str, Term], variables: Mapping[str, Variable], noises: tuple[Noise, ...]
 ) -> OutcomePlan:
-    """Decide for each noise of an outcome how it is integrated."""
+    """Decide how to integrate each noise of an outcome."""
     order = dependency_order(terms)
     used: dict[str, frozenset[str]] = {}
     for name in order:
@@ -105,7 +108,7 @@ def plan_outcome(
             continue
         affine = None
         if len(quadrature) == 1 and variables[name].kind == "real":
-            # What a next value was clipped to when it was read adds breakpoints of its own.
+            # Where a clipped next value is read, its clipping adds breakpoints.
             clipped = {
                 other: terms[other]
                 for other in order
@@ -130,7 +133,7 @@ def plan_outcome(
 
 
 def dependency_order(terms: Mapping[str, Term]) -> tuple[str, ...]:
-    """Sort names so that next values are known before they are read; there is no circle."""
+    """Sort names so that next values are computed before they are read; there are no cycles."""
     ordered: list[str] = []
     pending = list(terms)
     while pending:
@@ -149,7 +152,7 @@ def _exact_part(
     noises: Mapping[str, Noise],
     used: Mapping[str, frozenset[str]],
 ) -> Affine | None:
-    """Return the part of a variable's noise that its distribution function can take care of."""
+    """Return the part of a variable's noise that the distribution function integrates exactly."""
     normal = frozenset(name for name in private if noises[name].spread.family == "normal")
     candidates = [normal] if normal else []
     candidates += [
@@ -170,7 +173,7 @@ def _affine(
 ) -> Affine | None:
     """Write a term as an affine function of some noises, if it is one; see `Affine`.
 
-    With `following`, a next value that is read counts as what sets it, before it is clipped.
+    Next values in `following` are replaced by the terms that set them, before clipping.
     """
     inner, low, high = _unclipped(term)
     if any(bound is not None and _mentions(bound, names, used) for bound in (low, high)):
@@ -180,7 +183,7 @@ def _affine(
 
 
 def _unclipped(term: Term) -> tuple[Term, Term | None, Term | None]:
-    """Take an outer `clip`, `min` or `max` off a term; return what is inside, and the bounds."""
+    """Remove an outer `clip`, `min` or `max` from a term; return the inner term and the bounds."""
     while isinstance(term, Named):
         term = term.definition
     match term:

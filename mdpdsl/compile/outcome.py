@@ -1,7 +1,7 @@
 """Where one outcome of a rule leads: next values, their cells, and the probability of each.
 
-The starting states come as rows, each with `k` nodes: points of its cell, times values of the
-noise that is enumerated or integrated by nodes, each with a weight.
+The starting states are rows, each with `k` weighted nodes: the points of its cell times the values
+of the noise that is enumerated or integrated numerically.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from mdpdsl.compile.quadrature import (
 from mdpdsl.compile.terms import Term
 from mdpdsl.graph.space import FloatArray, IntArray, Variable
 
-#: Smaller probabilities than this are below the rounding error of the row they stand in.
+#: Smaller probabilities are below the rounding error of their row.
 NEGLIGIBLE = 1e-15
-#: Numbers held at once while windows are multiplied out.
+#: How many numbers are held at once while windows are multiplied.
 _BLOCK = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """Branches of some rows: row, product code of the next state, probability."""
+    """The branches of some rows: row, product code of the next state, probability."""
 
     rows: IntArray  # [m]
     targets: IntArray  # [m]
@@ -50,7 +50,7 @@ class Start:
     """The rows an outcome starts from, with `k` nodes each, row by row in the frame."""
 
     codes: IntArray  # [n]
-    rows: IntArray  # [n]     what `Moves.rows` shall say
+    rows: IntArray  # [n]     the row numbers for `Moves.rows`
     frame: Frame  # of n·k rows
     weights: FloatArray  # [n, k]
 
@@ -99,7 +99,7 @@ class OutcomeKernel:
         yield from self._multiply(names[0::2], names[1::2], windows, start)
 
     def _cells(self, codes: IntArray, position: int) -> IntArray:
-        """Return the cells of a variable; the branches of a batch ask for the same ones."""
+        """Return the cells of a variable, cached because the branches of a batch share them."""
         if self._cells_of[0] is not codes:
             self._cells_of = codes, {}
         known = self._cells_of[1]
@@ -129,7 +129,7 @@ class OutcomeKernel:
         return start
 
     def _stratified(self, plan: OutcomePlan, start: Start, action: int) -> Start:
-        """Give each row its own strata, which end where an aligned variable changes its cell."""
+        """Give each row its own strata, which end where an aligned variable enters another cell."""
         noise = plan.quadrature[0]
         size = start.frame.size
         frame = self._with_present_values(plan, start.frame)
@@ -165,14 +165,14 @@ class OutcomeKernel:
     # Next values
 
     def _with_present_values(self, plan: OutcomePlan, frame: Frame) -> Frame:
-        """Let the next value of a variable that nothing sets be its present one."""
+        """Give a variable that nothing sets its current value as its next value."""
         names = [v.name for v in self.model.states.variables if v.name not in plan.terms]
         return frame.extended({("next", name): frame.values["state", name] for name in names})
 
     def _certain_cells(
         self, plan: OutcomePlan, start: Start, action: int
     ) -> tuple[dict[str, IntArray], Frame]:
-        """Return the next cells of all variables that are certain at a node, in order."""
+        """Return the next cells of all variables that are deterministic at a node, in order."""
         frame = self._with_present_values(plan, start.frame)
         cells: dict[str, IntArray] = {}
         for name in plan.order:
@@ -185,7 +185,7 @@ class OutcomeKernel:
                 index = np.full(max(self.model.symbols.values()) + 1, -1)
                 index[members] = np.arange(len(members))
                 cells[name] = index[values.astype(np.int64)]
-            elif variable.kind == "int":  # the value is whole: its type says so
+            elif variable.kind == "int":  # its type guarantees an integer
                 offset = values - variable.low
                 outside = (offset < 0) | (offset >= variable.size)
                 cells[name] = np.where(outside, -1, offset).astype(np.int64)
@@ -196,7 +196,7 @@ class OutcomeKernel:
         return cells, frame
 
     def _values(self, term: Term, frame: Frame, start: Start, action: int) -> FloatArray:
-        """Evaluate an update as finite numbers; report where there is none."""
+        """Evaluate an update; report values that are not finite."""
         result = evaluate(term, frame)
         n_nodes = frame.size // len(start.codes)
         report_faults(self.problems, result, frame, start.codes, action)
@@ -282,8 +282,8 @@ class OutcomeKernel:
     ) -> Iterator[Moves]:
         """Sum over nodes the product of the variables' windows: one matrix product per row.
 
-        The windows on the right may have fewer nodes, one for several of the left: their points,
-        which the nodes of some noise do not change. Those of the left are summed up first.
+        The windows on the right may have fewer nodes, if they depend on the points of the cell but
+        not on the noise. The corresponding nodes on the left are then summed first.
         """
         n, k = start.weights.shape
         widths = [math.prod(windows[m].masses.shape[2] for m in side) for side in (left, right)]
@@ -304,7 +304,7 @@ class OutcomeKernel:
             yield Moves(row_of[likely], codes[likely], masses[likely])
 
     def _base_codes(self, codes: IntArray, names: list[str]) -> IntArray:
-        """Return the codes with the cells of some variables set to their first."""
+        """Return the codes with some variables set to their first cell."""
         base = codes
         for name in names:
             position = self._position[name]
@@ -315,9 +315,9 @@ class OutcomeKernel:
     def _side(
         self, names: list[str], windows: dict[str, Window], rows: slice, n_nodes: int
     ) -> tuple[FloatArray, IntArray]:
-        """Multiply the windows of some variables out: masses [n, k, w] and code offsets [n, w].
+        """Multiply the windows of some variables: masses [n, k, w] and code offsets [n, w].
 
-        Without any variable there is one place, at each of `n_nodes` nodes.
+        Without variables, the product is 1 at each of `n_nodes` nodes.
         """
         n = rows.stop - rows.start
         k = windows[names[0]].masses.shape[1] if names else n_nodes
@@ -335,7 +335,7 @@ class OutcomeKernel:
 def report_faults(
     problems: Problems, result: Evaluated, frame: Frame, codes: IntArray, action: int | None
 ) -> None:
-    """Note the faults of an evaluation in the states whose nodes they spoil."""
+    """Report the faults of an evaluation for the states in which they occur."""
     n_nodes = frame.size // max(1, len(codes))
     for fault in result.faults:
         rows = np.flatnonzero(np.broadcast_to(fault.rows, (frame.size,)))
@@ -344,7 +344,7 @@ def report_faults(
 
 
 def _following(variable: Variable, values: FloatArray) -> Array:
-    """Return next values as other expressions read them."""
+    """Return next values in the form in which other expressions read them."""
     if variable.kind == "real":
         return variable.saturate(values)
     return values != 0 if variable.kind == "bool" else values
@@ -353,7 +353,7 @@ def _following(variable: Variable, values: FloatArray) -> Array:
 def _met_edges(
     variable: Variable, constant: FloatArray, slope: FloatArray, spread: Spread
 ) -> FloatArray:
-    """Return, for each row, the edges that constant + slope·noise may meet, ends included."""
+    """Return the edges that constant + slope·noise may cross in each row, including the ends."""
     assert variable.edges is not None
     ends = [constant + slope * end for end in support(spread)]
     edges = covering_edges(variable, np.minimum(*ends), np.maximum(*ends))
@@ -364,7 +364,7 @@ def _met_edges(
 
 
 def _crossed(start: Start, names: list[str], nodes: FloatArray, weights: FloatArray) -> Start:
-    """Multiply the nodes of every row by the same nodes of some noises."""
+    """Combine the nodes of every row with the nodes of some noises."""
     n, k = start.weights.shape
     m = len(weights)
     size = n * k * m

@@ -1,4 +1,4 @@
-"""Parameters overridden from outside: on the command line, or in a call of `load`."""
+"""Parameters overridden on the command line or in a call of `load`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mdpdsl.compile.typecheck import Scope
 from mdpdsl.diagnostics import Diagnostic, ModelError, Source, Span, did_you_mean
 from mdpdsl.syntax.parse import parse_expression
 
-#: A value as Python has it, or as text in the language (`"1e-3"`, `"pi/2"`, `"true"`).
+#: A Python value, or text in the language (`"1e-3"`, `"pi/2"`, `"true"`).
 Override = bool | int | float | str
 
 
 def override_parameters(scope: Scope, overrides: Mapping[str, Override]) -> bool:
-    """Put given values in the place of the defaults; report unknown names and wrong types."""
+    """Replace defaults by given values; report unknown names and wrong types."""
     is_good = True
     params = [name for name, d in scope.definitions.items() if d.kind == "param"]
     for name, given in overrides.items():
@@ -34,7 +34,7 @@ def override_parameters(scope: Scope, overrides: Mapping[str, Override]) -> bool
         if value is None or not accepts(default.type, value.type):
             is_good = False
             listed = ", ".join(f"{p} ({_type_word(scope, p)})" for p in params)
-            message = f"parameter `{name}` needs {default.type}, not `{given}`"
+            message = f"parameter `{name}` must be {default.type}, not `{given}`"
             help_text = f"the model's parameters are {listed}"
             scope.diagnostics.append(Diagnostic("E602", message, None, help_text))
             continue
@@ -66,7 +66,7 @@ def _value(name: str, given: Override) -> Constant | None:
 
 
 def _parsed(name: str, text: str) -> Constant | None:
-    """Read a value written in the language; it may use numbers, functions and constants only."""
+    """Parse a value written in the language, with numbers, functions and constants only."""
     try:
         expression = parse_expression(Source(text, f"--set {name}"))
     except ModelError:

@@ -1,4 +1,4 @@
-"""Mistakes that show only in states: collected as arrays, told with a witness state."""
+"""Errors that occur only in certain states: collected as arrays, reported with an example state."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mdpdsl.graph.space import ActionSpace, BoolArray, FloatArray, IntArray, Pro
 
 @dataclass(frozen=True, eq=False)
 class _Occurrence:
-    codes: IntArray  # [n]  states in which it happens
-    values: FloatArray  # [n]  what the message tells of each
+    codes: IntArray  # [n]  states in which it occurs
+    values: FloatArray  # [n]  the number in the message, for each state
     message: Callable[[float], str]
     action: int | None
     help: str | None
@@ -23,9 +23,9 @@ class _Occurrence:
 
 @dataclass(eq=False)
 class Problems:
-    """What went wrong where, by code and place in the file.
+    """The errors found in states, by code and position in the file.
 
-    A line that stands in one of `single_action_spans` names its action itself.
+    A line within `single_action_spans` names its only action itself.
     """
 
     states: Product
@@ -45,10 +45,10 @@ class Problems:
         help_text: str | None = None,
         related: Span | None = None,
     ) -> None:
-        """Note a mistake in some states."""
+        """Record an error in some states."""
         say = (lambda _value: message) if isinstance(message, str) else message
-        told = np.zeros(len(codes)) if values is None else values
-        occurrence = _Occurrence(codes, told, say, action, help_text, related)
+        numbers = np.zeros(len(codes)) if values is None else values
+        occurrence = _Occurrence(codes, numbers, say, action, help_text, related)
         self._found.setdefault((code, span), []).append(occurrence)
 
     def another(self) -> Problems:
@@ -56,20 +56,20 @@ class Problems:
         return Problems(self.states, self.actions, self.single_action_spans)
 
     def adopt(self, other: Problems) -> None:
-        """Take over what another collection has noted."""
+        """Add the errors of another collection."""
         if other is self:
             return
         for key, occurrences in other._found.items():
             self._found.setdefault(key, []).extend(occurrences)
 
     def codes(self) -> IntArray:
-        """Return the states in which anything went wrong, ascending."""
+        """Return the states with errors, ascending."""
         found = [o.codes for occurrences in self._found.values() for o in occurrences]
         return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
 
     def diagnostics(self, is_state: Callable[[IntArray], BoolArray]) -> list[Diagnostic]:
-        """Turn what happened in states of the model into diagnostics, one per place."""
-        told = []
+        """Return one diagnostic per code and position, for errors in states of the model."""
+        found = []
         for (code, span), occurrences in self._found.items():
             kept = [(o, is_state(o.codes)) for o in occurrences]
             codes = np.unique(np.concatenate([o.codes[mask] for o, mask in kept]))
@@ -78,11 +78,12 @@ class Problems:
             for occurrence, mask in kept:
                 place = np.flatnonzero(mask & (occurrence.codes == codes[0]))
                 if len(place):
-                    told.append(self._tell(code, span, occurrence, int(place[0]), len(codes) - 1))
+                    n_others = len(codes) - 1
+                    found.append(self._report(code, span, occurrence, int(place[0]), n_others))
                     break
-        return told
+        return found
 
-    def _tell(
+    def _report(
         self, code: str, span: Span, occurrence: _Occurrence, place: int, n_others: int
     ) -> Diagnostic:
         action = occurrence.action
@@ -94,6 +95,6 @@ class Problems:
             occurrence.message(float(occurrence.values[place])),
             span,
             occurrence.help,
-            Witness(state, label, n_others, is_action_told=not is_obvious),
+            Witness(state, label, n_others, is_action_shown=not is_obvious),
             occurrence.related,
         )

@@ -1,8 +1,12 @@
-"""Nodes and weights for the noise that no distribution function takes care of.
+"""Nodes and weights for noise that a distribution function cannot integrate exactly.
 
-One noise: strata between breakpoints, where the caller knows that some next value changes its
-cell, and a few Gauss-Legendre nodes in each: exact for cells, and of high order for what is smooth
-in between. Two or three: the product of equally likely strata. More: random draws.
+The expectation E f(w) is approximated by a weighted sum over nodes, sum_i weight_i f(w_i).
+
+- One noise: strata that end at the breakpoints where some next value enters another cell, with a
+  few Gauss-Legendre nodes in each. Jumps at breakpoints are exact, and smooth parts converge with
+  high order.
+- Two or three noises: the product of equally likely strata.
+- More: random draws.
 """
 
 from __future__ import annotations
@@ -16,30 +20,30 @@ from mdpdsl.compile.checked import Noise, Spread
 from mdpdsl.compile.noise import OutcomePlan
 from mdpdsl.graph.space import FloatArray
 
-#: Strata of a smooth integrand, and of one that jumps at unknown places (less for many points).
+#: Strata for a smooth integrand, and for one with unknown jumps (fewer if there are many points).
 SMOOTH_STRATA = 24
 ROUGH_STRATA = 1024
 LEAST_ROUGH_STRATA = 64
-#: Nodes in a stratum of a smooth integrand.
+#: Nodes per stratum of a smooth integrand.
 GAUSS_NODES = 4
-#: Nodes in all for two or three noises, and draws for more.
+#: Total nodes for two or three noises, and draws for more.
 MOST_NODES = 4096
 
 
 def support(spread: Spread) -> tuple[float, float]:
-    """Return the interval outside which a continuous noise does not matter."""
+    """Return the interval outside which a continuous noise is negligible."""
     if spread.family == "uniform":
         return spread.a, spread.b
     return spread.a - NORMAL_REACH * spread.b, spread.a + NORMAL_REACH * spread.b
 
 
 def rough_strata(n_points: int) -> int:
-    """Return how many strata an integrand with jumps gets when it is averaged over points."""
+    """Return the number of strata for an integrand with jumps that is averaged over points."""
     return max(LEAST_ROUGH_STRATA, min(ROUGH_STRATA, 16 * ROUGH_STRATA // n_points))
 
 
 def n_quadrature_nodes(plan: OutcomePlan, n_points: int) -> int:
-    """Return at about how many nodes the noise of an outcome is evaluated."""
+    """Return the approximate number of nodes for the noise of an outcome."""
     if len(plan.quadrature) > 1:
         return MOST_NODES
     if plan.quadrature:
@@ -52,8 +56,8 @@ def stratified_nodes(
 ) -> tuple[FloatArray, FloatArray]:
     """Return nodes and weights [n, m] of one noise, with strata that end at [n, b] breakpoints.
 
-    Without `n_rough` the integrand is smooth between breakpoints; with it, there are so many
-    equally likely strata.
+    Without `n_rough`, the integrand is taken to be smooth between breakpoints; otherwise there are
+    `n_rough` equally likely strata in addition.
     """
     if n_rough is not None:
         base = _quantiles(spread, np.linspace(0, 1, n_rough * refinement + 1))

@@ -15,7 +15,7 @@ from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 
 
 class RewardKernel:
-    """Computes the rewards of batches of pairs; the rewards of all lines that apply add up."""
+    """Computes the rewards of batches of pairs: the sum over all reward lines that apply."""
 
     def __init__(self, model: CheckedModel, problems: Problems) -> None:
         self.model = model
@@ -24,12 +24,12 @@ class RewardKernel:
         self.depends_on_next = any(_reads_next(reward) for reward in model.rewards)
 
     def pair_rewards(self, codes: IntArray, found: Transitions) -> FloatArray:
-        """Return the reward of each pair that does not depend on the next state."""
+        """Return the part of each pair's reward that does not depend on the next state."""
         rewards = [reward for reward in self.model.rewards if not _reads_next(reward)]
         return self._rewards(rewards, codes[found.pair_rows], found.pair_actions, None)
 
     def branch_rewards(self, codes: IntArray, found: Transitions) -> FloatArray:
-        """Return the reward of each branch that depends on the next state."""
+        """Return the part of each branch's reward that depends on the next state."""
         rewards = [reward for reward in self.model.rewards if _reads_next(reward)]
         pair = np.repeat(np.arange(len(found.pair_rows)), np.diff(found.starts))
         starts = codes[found.pair_rows[pair]]
@@ -57,7 +57,7 @@ class RewardKernel:
                         total[rows] += self._reward(reward, frame, codes[rows], action)
         bad = ~np.isfinite(total)
         if bad.any():
-            message = "the rewards add up to no finite number"
+            message = "the sum of the rewards is not a finite number"
             self.problems.add("E507", rewards[-1].value.span, message, codes[bad])
             total[bad] = 0.0
         return total
@@ -92,7 +92,7 @@ class RewardKernel:
 def label_states(
     model: CheckedModel, problems: Problems, codes: IntArray, batch: int
 ) -> dict[str, BoolArray]:
-    """Return, for each label, the states that carry it."""
+    """Return the states of each label."""
     labels = {name: np.zeros(len(codes), np.bool_) for name in model.labels}
     if not labels:
         return labels

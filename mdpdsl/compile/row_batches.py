@@ -1,4 +1,4 @@
-"""Batches of rows on their way into the arrays of one graph."""
+"""Batches of rows, appended to the arrays of one graph."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ T = TypeVar("T", np.int32, np.int64, np.float64)
 
 
 class GrowingArray(Generic[T]):
-    """An array that parts are appended to.
+    """An array that grows by appending.
 
-    Memory that is reserved and not yet written to costs nothing, so reserving too much is cheap.
+    Memory that is reserved but not yet written costs nothing, so reserving too much is cheap.
     """
 
     def __init__(self, dtype: type[T]) -> None:
@@ -35,7 +35,7 @@ class GrowingArray(Generic[T]):
         self.size = end
 
     def reserve(self, capacity: int) -> None:
-        """Make room for so many numbers in all."""
+        """Reserve room for `capacity` numbers in total."""
         if capacity > len(self._values):
             larger = np.empty(capacity, self._values.dtype)
             larger[: self.size] = self._values[: self.size]
@@ -47,7 +47,7 @@ class GrowingArray(Generic[T]):
 
 
 class RowBuffer:
-    """The rows of a graph as they come, batch by batch."""
+    """The rows of a graph, collected batch by batch."""
 
     def __init__(self, model: CheckedModel, problems: Problems) -> None:
         self._rewards = RewardKernel(model, problems)
@@ -64,7 +64,7 @@ class RowBuffer:
             starts.append(np.zeros(1, np.int64))
 
     def reserve(self, n_done: int, n_states: int) -> None:
-        """Make room for all states, going by those that are done."""
+        """Reserve room for all states, extrapolating from those that are done."""
         share = n_states / n_done * 1.02
         for array in (
             self.pair_actions,

@@ -1,4 +1,4 @@
-"""The names of a model: what each stands for, and where it may be used."""
+"""The names of a model: what each means, and where it may be used."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ RESERVED = KEYWORDS | CONSTANTS.keys() | ARITY.keys()
 
 @dataclass(frozen=True)
 class Place:
-    """Where an expression stands, and what it may read there: kinds of `Read`."""
+    """Where an expression occurs, and which kinds of `Read` it may contain there."""
 
     name: str
     kinds: frozenset[str]
 
 
-FIXED = Place("a value fixed before the model runs", frozenset())
+FIXED = Place("a value that must be known before the model runs", frozenset())
 STATE_GUARD = Place("a condition on states", frozenset({"state"}))
 GUARD = Place("a guard or a probability", frozenset({"state", "action"}))
 REWARD = Place("a reward", frozenset({"state", "action", "next"}))
@@ -48,7 +48,7 @@ KIND_WORDS = {
 
 @dataclass(frozen=True, eq=False)
 class Definition:
-    """What a name stands for: a term, or a `let` or `param` to be typed when first used."""
+    """The meaning of a name: a term, or a `let` or `param` that is typed on first use."""
 
     kind: str  # param, let, state, action, noise, member
     span: Span
@@ -58,7 +58,7 @@ class Definition:
 
 @dataclass(eq=False)
 class Names:
-    """All names of a model, and what is wrong with them."""
+    """All names of a model, and the errors in their use."""
 
     definitions: dict[str, Definition] = field(default_factory=dict)
     symbols: dict[str, int] = field(default_factory=dict)
@@ -71,14 +71,14 @@ class Names:
         self.diagnostics.append(Diagnostic(code, message, span, help_text))
 
     def declare(self, name: ast.Ident, definition: Definition) -> bool:
-        """Enter a name; report it if it is taken or reserved."""
+        """Declare a name; report it if it is taken or reserved."""
         text = name.text
         if text in RESERVED:
-            what = "constant" if text in CONSTANTS else "word" if text in KEYWORDS else "function"
-            self.report(
-                "E203", f"`{text}` is a {what} of the language", name.span, "use another name"
-            )
-            self.lost_names |= {text}  # uses of it are no second mistake
+            what = "built-in function"
+            if text in CONSTANTS or text in KEYWORDS:
+                what = "built-in constant" if text in CONSTANTS else "keyword"
+            self.report("E203", f"`{text}` is a {what}", name.span, "choose another name")
+            self.lost_names |= {text}  # do not report its uses as well
             return False
         if text in self.definitions:
             other = self.definitions[text]
@@ -86,20 +86,20 @@ class Names:
                 return True
             self.report(
                 "E202",
-                f"`{text}` is declared twice: it is {with_article(other.kind)} already",
+                f"`{text}` is already declared as {with_article(other.kind)}",
                 name.span,
-                "use another name, or remove one of the two",
+                "choose another name, or remove one of the two",
             )
             return False
         self.definitions[text] = definition
         return True
 
     def symbol(self, member: str) -> int:
-        """Return the number of an enumeration's member."""
+        """Return the number of a member of an enumeration."""
         return self.symbols.setdefault(member, len(self.symbols))
 
     def report_unknown(self, name: str, span: Span, help_text: str | None) -> None:
-        """Report an unknown name where it is used first, with the number of its other uses."""
+        """Report an unknown name at its first use, with the number of its uses."""
         index, n_others = self._unknown.get(name, (len(self.diagnostics), -1))
         n_others += 1
         self._unknown[name] = index, n_others
@@ -111,9 +111,9 @@ class Names:
 
     def report_misplaced(self, span: Span, place: Place, what: str, kind: str) -> None:
         hints = {
-            "noise": "noise may be read in updates and equations only",
-            "next": "a next value may be read in updates, equations and rewards only",
-            "action": "what depends on the action goes into an `on` line",
-            "state": "use numbers, params and lets that read no variable",
+            "noise": "noise can be used only in updates and equations",
+            "next": "next values can be used only in updates, equations and rewards",
+            "action": "conditions on the action belong in an `on` line",
+            "state": "use only numbers, params, and lets that do not depend on variables",
         }
         self.report("E205", f"{what} cannot be used in {place.name}", span, hints[kind])

@@ -1,4 +1,4 @@
-"""Frontier search: the states that can be reached from the initial ones, under any actions."""
+"""Frontier search: find the states that any actions can reach from the initial states."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from mdpdsl.compile.limits import MOST_STATES, too_many_states
 from mdpdsl.compile.transitions import TransitionKernel
 from mdpdsl.graph.space import BoolArray, IntArray
 
-#: States and rounds of the search before it is left for the expansion of the whole product; a
-#: product of so few states, or with noise that reaches far, is expanded whole at once.
+#: After this many states or rounds, the search gives way to expanding the whole product. A product
+#: with no more states than this, or with continuous noise, is expanded at once.
 QUICK_STATES = 20_000
 QUICK_ROUNDS = 30
-#: Products up to this size may be expanded whole.
+#: Larger products are never expanded whole.
 MOST_DENSE = 4_000_000
-#: In a product larger than `VAST`, a search that has not ended by then is given up: what cannot be
-#: built should be refused at once. A round costs as much as there are outcomes.
+#: In a product larger than `VAST`, the search stops after this many states or rounds, because a
+#: model that is too large should be rejected quickly. The cost of a round grows with the outcomes.
 VAST = 100_000_000
 VAST_STATES = 100_000
 VAST_ROUNDS_TIMES_OUTCOMES = 1500
@@ -24,10 +24,10 @@ VAST_ROUNDS_TIMES_OUTCOMES = 1500
 def search_states(
     kernel: TransitionKernel, initial: IntArray, batch: int, most_states: int | None
 ) -> IntArray | None:
-    """Return the codes of all states that can be reached, ascending.
+    """Return the codes of all reachable states, ascending.
 
-    None means that expanding the whole product is the faster way. Raise TooLargeError beyond the
-    limit, for a vast product soon.
+    None means that expanding the whole product is faster. Raise TooLargeError if there are too many
+    states; for a vast product, the limit is low.
     """
     model = kernel.model
     size = model.states.size
@@ -57,7 +57,7 @@ def search_states(
 
 
 class _Known:
-    """A growing set of codes: a bitmap where the product allows one, else a sorted array."""
+    """A growing set of codes: a bitmap if the product is small enough, else a sorted array."""
 
     def __init__(self, codes: IntArray, size: int) -> None:
         self.n = len(codes)
@@ -68,14 +68,14 @@ class _Known:
             self._bitmap[codes] = True
 
     def add(self, codes: IntArray) -> IntArray:
-        """Enter codes, ascending and distinct; return those that are new."""
+        """Add ascending, distinct codes; return those that are new."""
         if self._bitmap is not None:
             new = codes[~self._bitmap[codes]]
             self._bitmap[new] = True
         else:
             place = np.minimum(np.searchsorted(self._sorted, codes), len(self._sorted) - 1)
             new = codes[self._sorted[place] != codes]
-            # Two ascending runs: a stable sort merges them in one pass.
+            # A stable sort merges two ascending runs in one pass.
             self._sorted = np.sort(np.concatenate([self._sorted, new]), kind="stable")
         self.n += len(new)
         return new

@@ -1,7 +1,7 @@
-"""Models whose graph was read or estimated instead of built; they work wherever a model does.
+"""Models whose graph was read or estimated instead of built; they can be used like any model.
 
-What the model file says beside its dynamics (name, parameters, rewards, labels, the `log` and
-`explore` blocks) stays with them.
+They keep the other parts of the model file: name, parameters, rewards, labels, and the `log` and
+`explore` blocks.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ NO_FILE = "# This run's model is the transition graph in model.npz.\n"
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a stored graph comes from, and what its users have to know."""
+    """Where a stored graph comes from, and what its users should know."""
 
     path: str  # where it was first read from
-    unseen_pairs: int | None = None  # pairs never seen; None: the graph is not an estimate
-    estimated_pairs: int = 0  # of how many
-    states_left_out: int = 0  # that nothing seen leads to
+    unseen_pairs: int | None = None  # pairs never visited; None: the graph is not an estimate
+    estimated_pairs: int = 0  # visited or not
+    states_left_out: int = 0  # no observed transition leads to them
     rewards_missing: str | None = None  # why the rewards of the file are not in the graph
 
     def warnings(self) -> list[Diagnostic]:
-        """Return what a person should be warned of."""
+        """Return the warnings to show to users of the graph."""
         found = []
         if self.unseen_pairs:
             message = (
-                f"{self.unseen_pairs:,} of {self.estimated_pairs:,} pairs were never seen; "
+                f"{self.unseen_pairs:,} of {self.estimated_pairs:,} pairs were never visited; "
                 "their rows are uniform"
             )
             n_out = self.states_left_out
             states = "1 state is" if n_out == 1 else f"{n_out:,} states are"
-            hint = f"{states} left out, since nothing seen leads there; --all-states keeps all"
+            hint = (
+                f"{states} left out, as no observed transition leads there; `all_states=` keeps all"
+            )
             found.append(Diagnostic("W002", message, None, hint if n_out else None))
         if self.rewards_missing is not None:
             found.append(Diagnostic("W003", f"the estimate has no rewards: {self.rewards_missing}"))
@@ -70,21 +72,21 @@ class StoredModel(Model):
 
     @property
     def is_continuous(self) -> bool:
-        """Never: the equations of a continuous system are not what was estimated."""
+        """False: an estimate contains no equations of a continuous system."""
         return False
 
     @cached_property
     def system(self) -> RawSystem:
-        """A stored graph has no system behind it."""
-        raise ValueError(f"{self.provenance.path} holds a graph, not the system that it came from")
+        """Raise ValueError: a stored graph has no continuous system."""
+        raise ValueError(f"{self.provenance.path} contains a graph, not a continuous system")
 
     @property
     def is_built(self) -> bool:
-        """Always: the graph was read."""
+        """True: the graph is given."""
         return True
 
     def diagnose(self) -> list[Diagnostic]:
-        """Return the warnings that users of this model have to know."""
+        """Return the warnings to show to users of this model."""
         return self.provenance.warnings()
 
     def __repr__(self) -> str:
@@ -98,7 +100,7 @@ class StoredModel(Model):
 def graph_model(
     graph: TransitionGraph, name: str, path: str = "", seconds: float = 0.0
 ) -> StoredModel:
-    """Return a graph as a model that has no file of its own."""
+    """Return a graph as a model without a file."""
     checked = spaces_alone(name, graph.states.product, graph.actions.product)
     return StoredModel(checked, Source(NO_FILE, path), graph, Provenance(path), seconds)
 
@@ -114,7 +116,7 @@ def stored_keys(model: Model) -> dict[str, object]:
 def checked_or_spaces(
     name: str, source: Source, parameters: Mapping[str, Override], graph: TransitionGraph
 ) -> CheckedModel:
-    """Return the names and blocks of a file, or the spaces alone if its text does not fit."""
+    """Return the names and blocks of a file, or just the spaces if the text does not fit them."""
     if source.text != NO_FILE:
         try:
             checked = Model(source, parameters).checked

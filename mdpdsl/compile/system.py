@@ -1,8 +1,9 @@
-"""The raw system behind a discretized model, as tables that a compiled kernel steps through.
+"""The continuous system behind a discretized model, as tables for a compiled kernel.
 
-Where `transitions` computes the distribution over cells, this says how to draw one step from one
-point: which restart and which line applies there, which branch, which noise, and what each variable
-becomes. Guards, restarts and probabilities are judged at the point itself, not at a cell's centre.
+While `transitions` computes the distribution over cells, these tables serve to draw one step from
+one point: which restart or `on` line applies there, which branch, which noise, and the next value
+of each variable. Guards, restarts and probabilities are evaluated at the point itself, not at the
+centre of its cell.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from mdpdsl.compile.transitions import action_values, rules_of
 from mdpdsl.diagnostics import Source, Span
 from mdpdsl.graph.space import FloatArray, IntArray, Value, Variable
 
-#: What `SystemTables.variable_kind` may be; see `graph.space.Variable`.
+#: The kinds in `SystemTables.variables`; see `graph.space.Variable`.
 CLIPPED, WRAPPED, INTEGER, TRUTH, MEMBER, NUMBER = range(6)
-#: What `SystemTables.spread_family` may be; `EVEN` is every cell alike, and its points, too.
+#: The families in `SystemTables.spreads`; `EVEN` is a uniform cell, and a uniform point in it.
 DISCRETE, NORMAL, UNIFORM, EVEN = range(4)
-#: What a step may fail of, with its `SUBJECT` (a variable, line or branch, or -1), the
-#: `INSTRUCTION` that had no value, and the `ACTION` of the last step (-1 before any).
+#: Why a step may fail. A failure has a `KIND`, a `SUBJECT` (a variable, line or branch, or -1), the
+#: `INSTRUCTION` that had no value, and the `ACTION` of the last step (-1 before the first).
 (
     NO_FAILURE,
     FAULT,
@@ -39,42 +40,42 @@ DISCRETE, NORMAL, UNIFORM, EVEN = range(4)
     NO_DISTRIBUTION,
 ) = range(9)
 KIND, SUBJECT, INSTRUCTION, ACTION = range(4)
-#: Stands for a segment that is not there: a line without a guard, a branch without a probability.
+#: Marks a missing segment: a line without a guard, or a branch without a probability.
 NO_SEGMENT = Segment(0, 0, -1)
 
 
 class SystemTables(NamedTuple):
-    """All that a step reads, as arrays of fixed types. V variables, F action factors, N noises.
+    """Everything a step reads, as typed arrays; V variables, F action factors, N noises.
 
-    Registers begin with the V values of a state, F of an action, N of the noises and V next values.
-    A segment is its begin and end among the instructions, and the register of its value.
+    The first registers hold the V values of a state, F of an action, N of the noises and V next
+    values. A segment is its first and last instruction (exclusive), and the register of its value.
     """
 
     instructions: Instructions  # [n, 5]
     action_values: FloatArray  # [n_actions, F]
-    action_lines: IntArray  # [n_actions + 1 + ...]  where the lines of each begin here; the lines
+    action_lines: IntArray  # [n_actions + 1 + ...]  start of each action's lines in it; the lines
     restarts: IntArray  # [n_restarts, 3]  segments
-    rules: IntArray  # [n_rules, 6]     segment of the guard, is otherwise, its branches from and to
-    branches: IntArray  # [n_branches, 5]  segment of the probability, its updates from and to
-    updates: IntArray  # [n_updates, 4]   segment, variable; in the order they are computed in
-    variables: IntArray  # [V, 5]           kind, cells, stride, its grid from and to
-    ranges: FloatArray  # [V, 2]           the lowest and the highest value
+    rules: IntArray  # [n_rules, 6]     segment of the guard, is otherwise, first and end branch
+    branches: IntArray  # [n_branches, 5]  segment of the probability, first and end update
+    updates: IntArray  # [n_updates, 4]   segment, variable; in order of computation
+    variables: IntArray  # [V, 5]           kind, cells, stride, start and end of its grid
+    ranges: FloatArray  # [V, 2]           lowest and highest value
     grid: FloatArray  # edges of real variables; ascending numbers of enumerations and sets
     grid_cells: IntArray  # the cell of each of these numbers
     spreads: IntArray  # [N + V, 2]       family, first weight; noises, then initial values
     spread_numbers: FloatArray  # [N + V, 2]       a, b
-    weights: FloatArray  # [..., 2]         value of a discrete distribution, running sum up to 1
+    weights: FloatArray  # [..., 2]         value of a discrete distribution, cumulative probability
 
 
 @dataclass(frozen=True, eq=False)
 class RawSystem:
-    """A system in continuous state, with what is needed to tell a person about it."""
+    """A system with continuous states, and what is needed to describe it to a person."""
 
     tables: SystemTables
     bytecode: Bytecode
     variables: tuple[Variable, ...]
     symbols: Mapping[str, int]
-    is_start_guarded: bool  # `init any when`: even over the initial states of the graph
+    is_start_guarded: bool  # `init any when`: uniform over the initial states of the graph
     rule_spans: tuple[Span, ...]
     branch_spans: tuple[Span, ...]
     source: Source
@@ -94,10 +95,10 @@ class RawSystem:
         return found
 
     def numbers(self, values: Mapping[str, Value]) -> FloatArray:
-        """Return the values of a state as registers have them; raise ValueError if it is none."""
+        """Return the values of a state as registers hold them; raise ValueError for a non-state."""
         if values.keys() != {variable.name for variable in self.variables}:
             names = ", ".join(variable.name for variable in self.variables)
-            raise ValueError(f"give a value for each of {names}; got {dict(values)!r}")
+            raise ValueError(f"give a value for each of {names}, not {dict(values)!r}")
         found = []
         for variable in self.variables:
             value = values[variable.name]
@@ -172,7 +173,7 @@ def raw_system(model: CheckedModel, source: Source) -> RawSystem:
 
 
 def cell_numbers(variable: Variable, symbols: Mapping[str, int]) -> FloatArray:
-    """Return the number of every cell of a variable, as expressions read it."""
+    """Return the value of every cell of a variable, as expressions read it."""
     if variable.kind == "enum":
         return np.array([symbols[member] for member in variable.members], np.float64)
     return variable.values(np.arange(variable.size))
@@ -200,8 +201,8 @@ class _Lines:
         self._numbers: dict[int, int] = {}
 
     def number_of(self, rule: Rule) -> int:
-        """Return the number of a line, which is compiled when it is first asked for."""
-        # An action without lines has one that sets nothing, made anew for each: all are alike.
+        """Return the number of a line; compile the line on first use."""
+        # Actions without lines get equal lines that set nothing; these share one number.
         key = id(rule) if id(rule) in self._written else -1
         if key not in self._numbers:
             self._numbers[key] = len(self.rules)
@@ -217,7 +218,7 @@ class _Lines:
         chance = self._segment(branch.probability)
         terms = {**self.model.equations, **branch.updates}
         positions = {v.name: i for i, v in enumerate(self.model.states.variables)}
-        # The next value of a variable that nothing sets is its present one.
+        # A variable that nothing sets keeps its current value.
         read_next = {
             ("next", name): self.following[name] if name in terms else position
             for name, position in positions.items()
@@ -248,7 +249,7 @@ def _ends(variable: Variable) -> tuple[float, float]:
 
 
 def _grid(variable: Variable, symbols: Mapping[str, int]) -> tuple[FloatArray, IntArray]:
-    """Return what finds the cell of a number: edges, or numbers in ascending order."""
+    """Return the grid for finding the cell of a number: edges, or numbers in ascending order."""
     if variable.edges is not None:
         return variable.edges, np.arange(len(variable.edges))
     if variable.kind not in ("enum", "set"):
@@ -279,7 +280,7 @@ def _spread_row(spread: Spread) -> _SpreadRow:
 
 
 def _start_row(variable: Variable, spread: Spread | None, symbols: Mapping[str, int]) -> _SpreadRow:
-    """Return the distribution of a variable's initial value, in the numbers of registers."""
+    """Return the distribution of a variable's initial value, as numbers for the registers."""
     if spread is None:
         return _SpreadRow(EVEN, 0.0, 0.0, np.zeros((0, 2)))
     found = _spread_row(spread)

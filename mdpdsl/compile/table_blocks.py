@@ -30,7 +30,7 @@ def table_rules(
     actions: frozenset[int] | None,
     variables: Mapping[str, Variable],
 ) -> list[Rule] | None:
-    """Turn a table into one rule per row; None if it is mistaken."""
+    """Turn a table into one rule per row; None if it has an error."""
     if len(variables) != 1 or next(iter(variables.values())).kind != "enum":
         if variables:
             scope.report(
@@ -72,7 +72,7 @@ def _member(scope: Scope, member: str, span: Span) -> Term:
 def _split(
     scope: Scope, table: ast.Table, variable: Variable
 ) -> tuple[list[str], list[_Row]] | None:
-    """Cut the cells into a header and rows: a row starts with a member's name."""
+    """Split the cells into a header and rows; a row starts with the name of a member."""
     members = variable.members
     header: list[str] = []
     rows: list[_Row] = []
@@ -87,9 +87,9 @@ def _split(
         else:
             scope.report(
                 "E405",
-                f"`{_text(cell)}` is not a state of `{variable.name}`",
+                f"`{_text(cell)}` is not a value of `{variable.name}`",
                 cell.span,
-                f"the header names the next states: {' '.join(members)}",
+                f"the header must list the next states: {' '.join(members)}",
             )
             return None
     missing = [member for member in members if member not in header]
@@ -98,19 +98,19 @@ def _split(
             "E405",
             f"the header leaves out {', '.join(missing)}",
             table.cells[0].span,
-            f"the header names the next states: {' '.join(members)}",
+            f"the header must list the next states: {' '.join(members)}",
         )
         return None
     is_good = True
     for position, row in enumerate(rows):
         if len(row.cells) != len(header):
             message = (
-                f"the row of `{row.label.name}` needs {len(header)} numbers, not {len(row.cells)}"
+                f"the row for `{row.label.name}` needs {len(header)} numbers, not {len(row.cells)}"
             )
-            scope.report("E405", message, row.span, "one probability for each next state")
+            scope.report("E405", message, row.span, "give one probability for each next state")
             is_good = False
         if row.label.name in [other.label.name for other in rows[:position]]:
-            scope.report("E405", f"the row of `{row.label.name}` stands twice", row.span)
+            scope.report("E405", f"`{row.label.name}` has more than one row", row.span)
             is_good = False
     return (header, rows) if is_good and rows else None
 

@@ -1,7 +1,7 @@
-"""Typed expressions: names resolved, constants folded in, every node with its type and place.
+"""Typed expressions: names are resolved, constants folded, and every node has a type and a span.
 
-Values are numbers throughout: integers are whole floats (exact to 2^53), an enumeration's member
-is the number of its symbol, and only truth values are booleans.
+Values are floats, except that Booleans are Booleans: integers are whole floats (exact up to 2^53),
+and a member of an enumeration is the number of its symbol.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Type:
             return f"`{next(iter(self.members))}`"
         if self.kind == "enum":
             return f"one of {{{', '.join(sorted(self.members))}}}"
-        return {"bool": "a truth value", "int": "an integer", "real": "a real number"}[self.kind]
+        return {"bool": "a Boolean", "int": "an integer", "real": "a real number"}[self.kind]
 
 
 BOOL = Type("bool")
@@ -37,14 +37,14 @@ REAL = Type("real")
 
 
 def accepts(wanted: Type, given: Type) -> bool:
-    """Whether a value of one type may stand where another is wanted."""
+    """Return whether a value of one type may be used where another is expected."""
     if wanted.kind == "enum":
         return given.kind == "enum" and bool(given.members & wanted.members)
     return wanted == given or (wanted == REAL and given == INT)
 
 
 def join(one: Type, other: Type) -> Type | None:
-    """Return the type of a value that is of one or the other type."""
+    """Return the type of a value that has one type or the other."""
     if one.is_number and other.is_number:
         return INT if one == other == INT else REAL
     if one.kind == other.kind:
@@ -62,7 +62,7 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class Constant(Term):
-    """A number known before anything runs."""
+    """A number that is known before the model runs."""
 
     value: float
 
@@ -77,7 +77,7 @@ class Read(Term):
 
 @dataclass(frozen=True, eq=False)
 class Apply(Term):
-    """A function or operator of the language applied to terms."""
+    """A built-in function or operator applied to terms."""
 
     function: str
     arguments: tuple[Term, ...]
@@ -85,7 +85,7 @@ class Apply(Term):
 
 @dataclass(frozen=True, eq=False)
 class Logic(Term):
-    """`and` or `or`, left to right: a later operand is looked at only where it matters."""
+    """`and` or `or`, left to right: a later operand is evaluated only if it matters."""
 
     operator: str
     operands: tuple[Term, ...]
@@ -101,7 +101,7 @@ class Choose(Term):
 
 @dataclass(frozen=True, eq=False)
 class Named(Term):
-    """A use of a `let`; the definition is one shared object, so it is evaluated once."""
+    """A use of a `let`; all uses share one definition, so it is evaluated once."""
 
     name: str
     definition: Term

@@ -1,8 +1,8 @@
-"""Rewards that depend on the next state, for transitions that a file does not state itself.
+"""Rewards that depend on the next state, for the transitions of an estimate.
 
-The transitions of an estimate are what was seen, not what the model says; its rewards are still
-the model's. r(s,a,s') is evaluated on every branch, and r(s,a) = sum_s' P_hat(s'|s,a) r(s,a,s'). A
-pair never seen has the mean over all states, as its uniform row says.
+An estimate takes its transitions from a log and its rewards from the model. r(s,a,s') is evaluated
+on every branch, and r(s,a) = sum_s' P_hat(s'|s,a) r(s,a,s'). The row of a pair that was never
+visited is uniform, so its reward is the mean over all next states.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ BATCH = 1 << 18
 def with_transition_rewards(
     model: CheckedModel, graph: TransitionGraph
 ) -> tuple[TransitionGraph, list[Diagnostic]]:
-    """Return a graph with the rewards of a model that read the next state, if it has any.
+    """Return the graph with the model's rewards, if any of them depends on the next state.
 
-    Where they cannot be evaluated on a transition of the graph (the model itself may never make
-    it), the graph is left without rewards, and the diagnostics say why.
+    If they cannot be evaluated on some transition of the graph (the model itself may never make
+    it), the graph gets no rewards, and the diagnostics say why.
     """
     problems = Problems(model.states, graph.actions)
     kernel = RewardKernel(model, problems)

@@ -1,7 +1,7 @@
 """The transitions of any set of states, computed for all of them at once.
 
-States come as product codes, whole arrays of them; nothing here is per state. Mistakes that show
-in a state are noted and the computation goes on.
+States are arrays of product codes; nothing here loops over states. An error in some states is
+recorded, and the computation continues.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mdpdsl.compile.terms import Term
 from mdpdsl.diagnostics import Span
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 
-#: How far a sum of probabilities may be from 1, and a probability from [0, 1].
+#: How far a sum of probabilities may be from 1, and a probability outside [0, 1].
 PROBABILITY_TOLERANCE = 1e-9
 
 
 class TransitionKernel:
-    """Computes transitions of one model."""
+    """Computes the transitions of one model."""
 
     def __init__(
         self, model: CheckedModel, problems: Problems, initial: tuple[IntArray, FloatArray]
@@ -49,19 +49,19 @@ class TransitionKernel:
         self._action_values = action_values(model)
 
     def renew_problems(self) -> Problems:
-        """Forget the problems noted so far, and return where new ones will be noted."""
+        """Start a new collection of problems, and return it."""
         self.problems = self.problems.another()
         self.outcomes.problems = self.problems
         return self.problems
 
     @property
     def n_points(self) -> int:
-        """How many points a cell is evaluated at."""
+        """The number of points at which a cell is evaluated."""
         return len(self._points)
 
     @property
     def n_outcomes(self) -> int:
-        """How many branches of lines there are, over all actions."""
+        """The number of branches of all lines of all actions."""
         return sum(len(rule.branches) for rules in self._rules for rule in rules)
 
     @property
@@ -71,14 +71,14 @@ class TransitionKernel:
 
     @property
     def n_nodes(self) -> int:
-        """How many points and discrete noise values an outcome is evaluated at, at the most."""
+        """The largest number of points times discrete noise values of an outcome."""
         discrete = [
             math.prod(noise.spread.n_values for noise in plan.discrete) for plan in self.plans
         ]
         return len(self._points) * max(discrete, default=1)
 
     def frame(self, codes: IntArray) -> Frame:
-        """Return the values of all variables in some states, at the centres of real cells."""
+        """Return the values of all variables in some states; real ones at the centres of cells."""
         return Frame(len(codes), state_values(self.model, codes))
 
     def holds(self, guard: Term, frame: Frame, codes: IntArray, action: int | None) -> BoolArray:
@@ -159,10 +159,10 @@ class TransitionKernel:
                 self.problems.add(
                     "E503",
                     rule.span,
-                    f"overlapping guards: two lines of `{label}` apply",
+                    f"overlapping guards: two lines for `{label}` apply",
                     codes[here & there],
                     action=action,
-                    help_text="guards of one action must not overlap; `otherwise` takes the rest",
+                    help_text="guards of one action must not overlap; `otherwise` covers the rest",
                     related=earlier.span,
                 )
 
@@ -195,7 +195,7 @@ class TransitionKernel:
         return self._plans[id(branch)]
 
     def _at_points(self, codes: IntArray, frame: Frame) -> Frame:
-        """Return a frame with the points of each state's cell instead of its centre."""
+        """Return a frame with all points of each state's cell instead of its centre."""
         k = len(self._points)
         size = len(codes) * k
         values = frame.take(np.repeat(np.arange(len(codes)), k), size).values
@@ -215,7 +215,7 @@ class TransitionKernel:
     def _probabilities(
         self, rule: Rule, codes: IntArray, frame: Frame, action: int
     ) -> list[FloatArray]:
-        """Evaluate the branch probabilities of a rule; report what is no distribution."""
+        """Evaluate the branch probabilities of a rule; report those that are not a distribution."""
         found: list[FloatArray] = []
         frame.size // len(codes)
         total: FloatArray = np.zeros(())
@@ -258,13 +258,13 @@ class TransitionKernel:
         action: int,
     ) -> None:
         places = np.flatnonzero(rows)
-        told = np.broadcast_to(values, rows.shape)[places]
+        shown = np.broadcast_to(values, rows.shape)[places]
         states = codes[places // (len(rows) // len(codes))]
-        self.problems.add(code, span, say, states, values=told, action=action)
+        self.problems.add(code, span, say, states, values=shown, action=action)
 
 
 def count_points(model: CheckedModel) -> int:
-    """Return at how many points a cell is evaluated."""
+    """Return the number of points at which a cell is evaluated."""
     plan = model.discretization
     n_axes = sum(variable.kind == "real" for variable in model.states.variables)
     if plan.method == "uniform":
@@ -303,7 +303,7 @@ def state_values(
 
 
 def action_values(model: CheckedModel) -> list[dict[tuple[str, str], Array]]:
-    """Return, for each action, the values of its factors as expressions read them."""
+    """Return the values of the factors of each action, as expressions read them."""
     found = []
     for action in range(model.actions.size):
         values: dict[tuple[str, str], Array] = {}
@@ -318,7 +318,7 @@ def action_values(model: CheckedModel) -> list[dict[tuple[str, str], Array]]:
 
 
 def rules_of(model: CheckedModel, action: int) -> list[Rule]:
-    """Return the lines of an action; without any, equations alone move it."""
+    """Return the lines of an action; if it has none, a line with the equations only."""
     rules = [rule for rule in model.rules if action in rule.actions]
     if rules or action in model.broken_actions:
         return rules

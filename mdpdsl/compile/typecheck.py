@@ -1,6 +1,6 @@
 """Names and types: from a syntax expression to a typed term, or to diagnostics.
 
-A part that cannot be typed becomes None and says nothing more, so that one mistake is told once.
+A part that cannot be typed becomes None and causes no further errors: each is reported once.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from mdpdsl.compile.terms import (
 from mdpdsl.diagnostics import Span, did_you_mean, with_article
 from mdpdsl.syntax import ast
 
-#: Expressions may be so deep through the lets they use, and definitions so far ahead of their
-#: uses: passes over terms recurse.
+#: How deep expressions may be nested through lets, and how long a chain of names used before their
+#: definition may be. Both are limited because passes over terms recurse.
 MAX_DEPTH_THROUGH_LETS = 200
 MAX_OPEN_DEFINITIONS = 40
-#: After so many diagnostics, looking for similar names takes longer than it helps.
+#: After this many diagnostics, no similar names are suggested, because the search is slow.
 MOST_HINTS = 50
 
-#: Functions whose value is whole when all their arguments are.
+#: Functions that return an integer if all their arguments are integers.
 _KEEPS_WHOLE = {"abs", "sign", "min", "max", "clip", "wrap", "mod"}
 _ALWAYS_WHOLE = {"floor", "ceil", "round"}
 
@@ -62,12 +62,12 @@ class Scope(Names):
     _let_reads: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
 
     def override(self, name: str, value: Constant) -> None:
-        """Put a given value in the place of a parameter's own; what was typed is typed anew."""
+        """Replace the value of a parameter; everything will be typed again."""
         self.definitions[name] = Definition("param", self.definitions[name].span, value)
         self._typed.clear()
 
     def term(self, expression: ast.Expr, place: Place, wanted: Type | None = None) -> Term | None:
-        """Type an expression for a place; with `wanted`, report any other type."""
+        """Type an expression for a place; report a type other than `wanted`, if given."""
         typed = self.infer(expression, place)
         if typed is None or wanted is None:
             return typed
@@ -75,7 +75,7 @@ class Scope(Names):
             return typed
         self.report(
             "E301",
-            f"{wanted} is needed here, and this is {typed.type}",
+            f"expected {wanted}, found {typed.type}",
             expression.span,
             conversion_hint(wanted, typed.type),
         )
@@ -119,9 +119,9 @@ class Scope(Names):
             return Read("column", expression.value, type=REAL, span=expression.span)
         self.report(
             "E301",
-            "a text has no value here",
+            "a string cannot be used here",
             expression.span,
-            "texts are for titles, settings and columns of a log",
+            "strings are for titles, settings and log columns",
         )
         return None
 
@@ -164,26 +164,25 @@ class Scope(Names):
                 self.report_misplaced(
                     expression.span,
                     place,
-                    f"`{name}` reads {KIND_WORDS[kind]} `{read}`, which",
+                    f"`{name}` depends on {KIND_WORDS[kind]} `{read}`, which",
                     kind,
                 )
                 return None
             return Named(name, typed, found, type=typed.type, span=expression.span)
         term = definition.term
-        if term is None:  # a declaration that is itself mistaken
+        if term is None:  # the declaration itself has an error
             return None
         if isinstance(term, Constant):
             return Constant(term.value, type=term.type, span=expression.span)
         assert isinstance(term, Read)
         if term.kind not in place.kinds:
-            self.report_misplaced(
-                expression.span, place, f"{KIND_WORDS[term.kind]} `{name}`", term.kind
-            )
+            what = f"`{name}`" if name == "action" else f"{KIND_WORDS[term.kind]} `{name}`"
+            self.report_misplaced(expression.span, place, what, term.kind)
             return None
         return Read(term.kind, term.name, type=term.type, span=expression.span)
 
     def definition_term(self, name: str) -> Term | None:
-        """Type a `param` or `let` once; report a definition that needs itself."""
+        """Type a `param` or `let` once; report a definition that depends on itself."""
         if name in self._typed:
             return self._typed[name]
         definition = self.definitions[name]
@@ -194,13 +193,13 @@ class Scope(Names):
             cycle = [*self._open[self._open.index(name) :], name]
             self.report(
                 "E204",
-                f"`{name}` is defined by itself: {' -> '.join(cycle)}",
+                f"`{name}` depends on itself: {' -> '.join(cycle)}",
                 definition.syntax.span,
-                "break the circle",
+                "break the cycle",
             )
             return None
         if len(self._open) == MAX_OPEN_DEFINITIONS:
-            message = f"`{name}` is needed by a long chain of definitions before it"
+            message = f"too long a chain of definitions depends on `{name}`"
             self.report("E103", message, definition.span, "define names before they are used")
             return None
         self._open.append(name)
@@ -212,8 +211,10 @@ class Scope(Names):
         self._deepest_let = outer
         if definition.kind == "let":
             if typed is not None and depth > MAX_DEPTH_THROUGH_LETS:
-                message = f"`{name}` is built from lets upon lets, {depth} levels deep"
-                self.report("E103", message, definition.span, "use fewer steps")
+                message = f"`{name}` is nested {depth} levels deep through other lets"
+                self.report(
+                    "E103", message, definition.span, f"use at most {MAX_DEPTH_THROUGH_LETS} levels"
+                )
                 typed = None
             self._depths[name] = depth
         if typed is not None and definition.kind == "param":
@@ -221,9 +222,8 @@ class Scope(Names):
             if not isinstance(typed, Constant):
                 self.report(
                     "E507",
-                    f"`{name}` has no value",
+                    f"`{name}` has no value: it divides by zero or is not a number",
                     definition.syntax.span,
-                    "it divides by zero or is not a number",
                 )
                 typed = None
             elif not math.isfinite(typed.value):
@@ -246,10 +246,12 @@ class Scope(Names):
             if definition is None and name in self.lost_names:
                 return None
             states = [n for n, d in self.definitions.items() if d.kind == "state"]
-            what = "unknown" if definition is None else with_article(definition.kind)
+            what = f"`{name}` is not a state variable"
+            if definition is not None:
+                what = f"`{name}` is {with_article(definition.kind)}, not a state variable"
             self.report(
                 "E201",
-                f"`{name}'` is not the next value of a state variable: `{name}` is {what}",
+                f"unknown next value `{name}'`: {what}",
                 expression.span,
                 did_you_mean(name, states),
             )
@@ -315,12 +317,12 @@ class Scope(Names):
         if left.type.is_number and right.type.is_number:
             return True
         if left.type.kind != right.type.kind:
-            self.report("E301", f"{left.type} cannot be compared with {right.type}", span)
+            self.report("E301", f"cannot compare {left.type} with {right.type}", span)
             return False
         if operator not in ("==", "!="):
             self.report(
                 "E301",
-                f"`{operator}` compares numbers, and this is {left.type}",
+                f"`{operator}` compares numbers, not {left.type}",
                 span,
                 "use `==` or `!=`",
             )
@@ -328,7 +330,7 @@ class Scope(Names):
         if left.type.kind == "enum" and not left.type.members & right.type.members:
             self.report(
                 "E301",
-                f"{left.type} is never {right.type}",
+                f"{left.type} can never equal {right.type}",
                 span,
                 did_you_mean(sorted(right.type.members)[0], left.type.members),
             )
@@ -347,9 +349,9 @@ class Scope(Names):
             if joined is None:
                 self.report(
                     "E301",
-                    f"one case is {kind}, and this one is {value.type}",
+                    f"the cases have different types: {kind} and {value.type}",
                     value.span,
-                    "all cases need the same type",
+                    "all cases must have the same type",
                 )
                 return None
             kind = joined
@@ -361,7 +363,7 @@ class Scope(Names):
         if name not in ARITY:
             help_text = did_you_mean(name, ARITY) or f"the functions are {', '.join(ARITY)}"
             if name in ("normal", "uniform"):
-                help_text = f"declare `noise w ~ {name}(…)` and read `w` here"
+                help_text = f"declare `noise w ~ {name}(…)` and use `w` here"
             self.report("E206", f"unknown function `{name}`", span, help_text)
             return None
         arity, n_given = ARITY[name], len(expression.arguments)
@@ -378,16 +380,16 @@ class Scope(Names):
 
 
 def conversion_hint(wanted: Type, given: Type) -> str | None:
-    """Say how to turn a value of one type into another."""
+    """Suggest how to convert a value of one type into another."""
     if wanted == INT and given == REAL:
         return "use `round`, `floor` or `ceil` to get an integer (`/` is real division)"
     if wanted.is_number and given == BOOL:
         return "write `if … then 1 else 0`"
     if wanted == BOOL and given.is_number:
-        return "compare it with something, as in `x > 0`"
+        return "compare it with a value, as in `x > 0`"
     if wanted.kind == given.kind == "enum":
         extra = sorted(given.members - wanted.members)
-        return f"`{extra[0]}` is not among {{{', '.join(sorted(wanted.members))}}}"
+        return f"`{extra[0]}` is not one of {{{', '.join(sorted(wanted.members))}}}"
     return None
 
 

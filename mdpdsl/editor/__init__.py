@@ -1,1 +1,1 @@
-"""What editors ask of a model file: mistakes, meanings, places of names, completions, layout."""
+"""Editor support for model files: errors, hovers, references, completions and formatting."""

@@ -1,7 +1,7 @@
-"""When a document is checked: names and types a moment after each change, states if that is quick.
+"""When a document is checked: names and types soon after each change, states if that is quick.
 
-A model of few points is built at every pause of typing. A larger one is built when it is opened or
-saved, in a thread, which a newer version stops; one that is too large even for that is told of.
+A small model is built whenever typing pauses. A larger one is built when the file is opened or
+saved, in a thread that a newer version stops. If it is too large even for that, a message says so.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from collections.abc import Callable
 from mdpdsl.diagnostics import Diagnostic
 from mdpdsl.editor.document import FEW_POINTS, MANY_POINTS, Document
 
-#: Seconds without a keystroke before a document is checked.
+#: How long typing must pause before a document is checked, in seconds.
 PAUSE = 0.15
 
 Publish = Callable[[Document, list[Diagnostic]], None]
 
 
 class Checks:
-    """The checks that are under way, one per file."""
+    """The running checks, one per file."""
 
-    def __init__(self, publish: Publish, tell: Callable[[str], None]) -> None:
+    def __init__(self, publish: Publish, notify: Callable[[str], None]) -> None:
         self._publish = publish
-        self._tell = tell
+        self._notify = notify
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stops: dict[str, threading.Event] = {}
 
     def start(self, uri: str, read: Callable[[], Document], *, is_typing: bool) -> None:
-        """Check a file, in the place of an older check of it; `read` is called when it is time."""
+        """Check a file, replacing any running check of it; `read` is called as the check starts."""
         self.stop(uri)
         stop = self._stops[uri] = threading.Event()
         self._tasks[uri] = asyncio.ensure_future(self._check(read, stop, is_typing))
 
     def stop(self, uri: str) -> None:
-        """Give up the check of a file."""
+        """Stop the check of a file."""
         if uri in self._tasks:
             self._stops.pop(uri).set()
             self._tasks.pop(uri).cancel()
@@ -51,8 +51,8 @@ class Checks:
         if not document.checked.can_expand or n_points > most:
             self._publish(document, found)
             if n_points > most and not is_typing:
-                size = f"{document.source.path}: states were not looked at ({n_points:.2g} points)"
-                self._tell(f"{size}; `mdpdsl check` does")
+                path = document.source.path
+                self._notify(f"{path}: too large to check all states here; run `mdpdsl check`")
             return
         if n_points > FEW_POINTS:
             self._publish(document, found)  # the rest takes a while
@@ -62,11 +62,11 @@ class Checks:
 
 
 class _StoppedError(Exception):
-    """A newer version has come."""
+    """There is a newer version."""
 
 
 def mistakes_unless_stopped(document: Document, stop: threading.Event) -> list[Diagnostic] | None:
-    """Build a model and return its mistakes; None where it was stopped before its end."""
+    """Build a model and return its errors; None if the check was stopped."""
 
     def look(_done: int, _total: int) -> None:
         if stop.is_set():

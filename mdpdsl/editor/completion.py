@@ -1,4 +1,4 @@
-"""What may be written at a place: the grammar says which words, the model which names."""
+"""Completions at a position: the keywords that the grammar allows, and the names of the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdpdsl.syntax.words import KEYWORDS, STATEMENT_KEYWORDS
 
 _PARTIAL_WORD = re.compile(r"[^\W\d]\w*\Z")
 _STARTERS = {word.upper() for word in STATEMENT_KEYWORDS}
-#: Behind these a primed name is an update of a branch, elsewhere it starts an equation.
+#: After one of these, a primed name is an update of a branch; elsewhere it starts an equation.
 _BEFORE_UPDATE = {"ARROW", "BAR", "COLON", "COMMA"}
 _RANKS = ("state", "action", "noise", "let", "param", "member")
 _CHOICES = {
@@ -33,7 +33,7 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A word to write: `kind` is keyword, value, member, function, setting or a kind of name."""
+    """A completion; `kind` is keyword, value, member, function, setting or a kind of name."""
 
     text: str
     kind: str
@@ -41,7 +41,7 @@ class Suggestion:
 
 
 def complete(document: Document, offset: int) -> tuple[list[Suggestion], Span]:
-    """Return what may be written at a place, likeliest first, and the characters it replaces."""
+    """Return completions at a position, likeliest first, and the characters they replace."""
     before = document.text[:offset]
     line = before[before.rfind("\n") + 1 :]
     if _is_in_comment_or_text(line):
@@ -59,7 +59,7 @@ def complete(document: Document, offset: int) -> tuple[list[Suggestion], Span]:
 def _suggestions(
     document: Document, place: Continuation, is_at_margin: bool
 ) -> Iterator[Suggestion]:
-    if not place.terminals:  # a mistake before it: anything may be meant
+    if not place.terminals:  # after a syntax error, suggest everything
         yield from _names(document, UPDATE)
         yield from _keywords(KEYWORDS)
         return
@@ -77,20 +77,27 @@ def _suggestions(
     if is_expression:
         yield from _operands(document, statement)
     if special and statement[-1][0] == "ASSIGN":
-        return  # one of a few values
+        return  # only these values are possible
     words = {t.lower() for t in place.terminals} & KEYWORDS
     may_start = {"MDP", "STATE"} <= place.terminals
     if may_start and not is_at_margin:
         words -= set(STATEMENT_KEYWORDS)
     if "RBRACE" in place.terminals and special is not None:
-        words -= {"action", "label", "log", "reward", "seed", "state"}  # keys are special names
+        words -= {
+            "action",
+            "label",
+            "log",
+            "reward",
+            "seed",
+            "state",
+        }  # these are suggested as keys
     if not may_start and is_expression:
-        words -= {"action"}  # told as an operand where there are named actions
+        words -= {"action"}  # suggested as an operand if there are named actions
     yield from _keywords(sorted(words))
 
 
 def _statement(place: Continuation) -> Sequence[tuple[str, str]]:
-    """Return the tokens of the last statement, which several may precede on the same line."""
+    """Return the tokens of the last statement; others may precede it on the same line."""
     start = depth = 0
     tokens = place.tokens
     for index, (kind, _) in enumerate(tokens):
@@ -116,7 +123,7 @@ def _statement(place: Continuation) -> Sequence[tuple[str, str]]:
 def _special_names(
     document: Document, statement: Sequence[tuple[str, str]]
 ) -> list[Suggestion] | None:
-    """Return the names of a place that takes only some; None where expressions stand."""
+    """Return the suggestions for a position that takes only certain names; None for expressions."""
     kinds = [kind for kind, _ in statement]
     first, last = (kinds[0], kinds[-1]) if kinds else ("", "")
     match first:
@@ -140,14 +147,14 @@ def _special_names(
         case "EXPLORE" if last == "ASSIGN" and statement[-2][1] in _CHOICES:
             return [Suggestion(text, "value") for text in _CHOICES[statement[-2][1]]]
         case "EXPLORE" if last != "ASSIGN" and "LBRACE" in kinds:
-            return [Suggestion(n, "setting", told) for n, told in vocabulary.SETTINGS.items()]
+            return [Suggestion(n, "setting", text) for n, text in vocabulary.SETTINGS.items()]
         case "LOG" if last != "ASSIGN" and "LBRACE" in kinds:
             return _log_keys(document)
     return None
 
 
 def _operands(document: Document, statement: Sequence[tuple[str, str]]) -> Iterator[Suggestion]:
-    """Suggest what an expression may begin with: members of what it is compared with first."""
+    """Suggest how an expression may begin; members of an enumeration compared with come first."""
     if len(statement) > 1 and statement[-1][0] in ("COMPARE", "ASSIGN"):
         yield from _members(document, statement[-2][1].removesuffix("'"))
     place = _place(statement)
@@ -158,11 +165,11 @@ def _operands(document: Document, statement: Sequence[tuple[str, str]]) -> Itera
     if statement and statement[0][0] == "TABLE":
         return
     yield from _functions()
-    yield from (Suggestion(n, "value", told) for n, told in vocabulary.CONSTANTS.items())
+    yield from (Suggestion(n, "value", text) for n, text in vocabulary.CONSTANTS.items())
 
 
 def _place(statement: Sequence[tuple[str, str]]) -> Place:
-    """Say what an expression may read, by its statement and what stands before it."""
+    """Return what an expression may read, given its statement and the tokens before it."""
     kinds = [kind for kind, _ in statement]
     match kinds[0] if kinds else "":
         case "LABEL" | "RESTART" | "INIT" if kinds[0] != "INIT" or "WHEN" in kinds:
@@ -179,7 +186,7 @@ def _place(statement: Sequence[tuple[str, str]]) -> Place:
 
 
 def _names(document: Document, place: Place) -> Iterator[Suggestion]:
-    """Suggest the names that may be read at a place: what varies first, constants last."""
+    """Suggest the names that may be read here: variables first, constants last."""
     known = document.declared.scope.definitions.items()
     for name, definition in sorted(known, key=lambda item: _RANKS.index(item[1].kind)):
         if _may_read(document, name, definition, place):
@@ -193,7 +200,7 @@ def _may_read(document: Document, name: str, definition: Definition, place: Plac
     term = definition.term
     if isinstance(term, Read) and term.kind != "column":
         return term.kind in place.kinds
-    if definition.kind in ("state", "action", "noise"):  # its declaration is mistaken
+    if definition.kind in ("state", "action", "noise"):  # its declaration has an error
         return definition.kind in place.kinds
     return definition.kind != "member" or bool(place.kinds)
 
@@ -212,7 +219,7 @@ def _members(document: Document, name: str) -> list[Suggestion]:
 def _log_keys(document: Document) -> list[Suggestion]:
     states = [Suggestion(name, "state") for name in document.declared.variables]
     actions = [Suggestion(factor.name, "action") for factor in document.declared.action_factors]
-    keys = [Suggestion(n, "setting", told) for n, told in vocabulary.LOG_KEYS.items()]
+    keys = [Suggestion(n, "setting", text) for n, text in vocabulary.LOG_KEYS.items()]
     return [*states, *actions, *keys]
 
 

@@ -1,4 +1,4 @@
-"""A model file as an editor has it open: read as far as it can be, whatever is wrong with it."""
+"""A model file that is open in an editor: parsed as far as possible, despite its errors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mdpdsl.editor.occurrences import Occurrence, find_occurrences, occurrence_a
 from mdpdsl.syntax.format import format_file
 from mdpdsl.syntax.parse import Parsed, parse
 
-#: Points at which a model is evaluated to be built: so many are done between two keystrokes, ...
+#: A model that is evaluated at no more points than this is built while the user types, ...
 FEW_POINTS = 20_000
-#: ... and so many when a file is opened or saved, in a few seconds.
+#: ... and one with up to this many points when its file is opened or saved, in a few seconds.
 MANY_POINTS = 5_000_000
 
 
@@ -33,12 +33,12 @@ class Document:
 
     @property
     def text(self) -> str:
-        """The text itself."""
+        """The text of the file."""
         return self.source.text
 
     @property
     def n_points(self) -> float:
-        """At how many points the model would have to be evaluated to be built."""
+        """The number of points at which building would evaluate the model."""
         n_points = float(self.checked.states.size) * self.checked.actions.size
         discretization = self.checked.discretization
         n_real = sum(v.kind == "real" for v in self.checked.states.variables)
@@ -49,38 +49,38 @@ class Document:
         return n_points
 
     def mistakes(self) -> list[Diagnostic]:
-        """Return the mistakes of syntax, names and types."""
+        """Return the errors in syntax, names and types."""
         found: Sequence[Diagnostic] = self.checked.diagnostics
         return in_source_order(replace(d, source=self.source) for d in found)
 
     def mistakes_in_states(self, progress: Progress | None = None) -> list[Diagnostic]:
-        """Build the model and return every mistake; `progress` may raise to stop it."""
+        """Build the model and return every error; `progress` may raise to stop it."""
         try:
             return Model(self.source, progress=progress).diagnose()
         except ModelError as error:
             return list(error.diagnostics)
 
     def formatted(self) -> str | None:
-        """Return the text in the canonical layout; None while its syntax is wrong."""
+        """Return the text in the canonical layout; None if it has syntax errors."""
         if self.parsed.diagnostics:
             return None
         return format_file(self.parsed.file, self.source)
 
     def name_at(self, offset: int) -> Occurrence | None:
-        """Return the name that stands at a place."""
+        """Return the name at a position."""
         return occurrence_at(self.occurrences, offset)
 
     def uses(self, name: Occurrence) -> list[Occurrence]:
-        """Return every place that has the same name in the same space."""
+        """Return every occurrence of the same name in the same namespace."""
         return [o for o in self.occurrences if (o.text, o.space) == (name.text, name.space)]
 
     def declarations(self, name: Occurrence) -> list[Occurrence]:
-        """Return where a name is declared; a member of several enumerations in each of them."""
+        """Return where a name is declared; for a member, all its enumerations."""
         return [o for o in self.uses(name) if o.is_declaration]
 
 
 def read_document(text: str, path: str) -> Document:
-    """Read a text as far as it can be read."""
+    """Parse a text as far as possible."""
     source = Source(text, path)
     parsed = parse(source)
     declared = Declarations(parsed, {})

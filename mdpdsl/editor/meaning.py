@@ -1,4 +1,4 @@
-"""What a name means, in Markdown: how it is declared, its type, its values, its comment."""
+"""The meaning of a name, in Markdown: its declaration, type, values and comment."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from mdpdsl.graph.space import Variable
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.format import format_statement
 
-#: Values of a discrete distribution that are told.
+#: How many values of a discrete distribution are shown.
 MOST_VALUES = 8
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
 def meaning_at(document: Document, offset: int) -> tuple[str, Span] | None:
-    """Return what stands at a place and which characters it is."""
+    """Return the meaning of the word at a position, and the span of the word."""
     name = document.name_at(offset)
     if name is not None:
-        told = meaning(document, name)
-        return (told, name.span) if told is not None else None
+        text = meaning(document, name)
+        return (text, name.span) if text is not None else None
     return _word_at(document, offset)
 
 
 def meaning(document: Document, name: Occurrence) -> str | None:
-    """Return what a name means; None for one that means nothing."""
+    """Return the meaning of a name; None if it has none."""
     if name.space == "function":
         return _of_function(name.text)
     if name.space == "setting":
-        told = (vocabulary.LOG_KEYS | vocabulary.SETTINGS).get(name.text)
-        return f"setting `{name.text}`: {told}" if told else None
+        text = (vocabulary.LOG_KEYS | vocabulary.SETTINGS).get(name.text)
+        return f"setting `{name.text}`: {text}" if text else None
     if name.space == "label":
         return _joined(document, name.text, "label", "a set of states")
     if name.space == "column":
@@ -48,7 +48,7 @@ def meaning(document: Document, name: Occurrence) -> str | None:
 
 
 def value_text(value: float, kind: Type, members: dict[int, str]) -> str:
-    """Write a value of some type as the language does."""
+    """Return a value of some type as text in the language."""
     if kind == BOOL:
         return "true" if value else "false"
     if kind.kind == "enum":
@@ -60,8 +60,8 @@ def _of_definition(document: Document, name: str, definition: Definition) -> str
     match definition.kind:
         case "param":
             term = document.declared.scope.definition_term(name)
-            told = _typed(document, "parameter", term)
-            return _joined(document, name, "param", f"{told}; `--set {name}=…` overrides it")
+            text = _typed(document, "parameter", term)
+            return _joined(document, name, "param", f"{text}; override it with `--set {name}=…`")
         case "let":
             term = document.declared.scope.definition_term(name)
             return _joined(document, name, "let", _typed(document, "let", term))
@@ -78,30 +78,30 @@ def _of_definition(document: Document, name: str, definition: Definition) -> str
 
 
 def _typed(document: Document, word: str, term: Term | None) -> str:
-    """Tell the type of a definition, its value where it has one, and else what it reads."""
+    """Describe a definition by its type, and by its value or else what it depends on."""
     if term is None:
-        return f"{word}, mistaken"
-    told = f"{word}, {term.type}"
+        return f"{word}, invalid"
+    text = f"{word}, {term.type}"
     read = sorted(reads(term))
     if read:
-        return f"{told}; reads {', '.join(f'{KIND_WORDS[k]} `{n}`' for k, n in read)}"
+        return f"{text}; depends on {', '.join(f'{KIND_WORDS[k]} `{n}`' for k, n in read)}"
     value, fault = (term.value, None) if isinstance(term, Constant) else constant_value(term)
     if fault is not None:
-        return told
+        return text
     members = {number: member for member, number in document.declared.scope.symbols.items()}
-    return f"{told}, value **{value_text(value, term.type, members)}**"
+    return f"{text}, value **{value_text(value, term.type, members)}**"
 
 
 def _of_variable(document: Document, name: str) -> str:
-    """Tell the values of a state variable or an action with values."""
+    """Describe the values of a state variable or of an action with values."""
     actions = {factor.name: factor for factor in document.declared.action_factors}
     variables = document.declared.variables | actions
     word = "action" if name in actions else "state variable"
     variable = variables.get(name)
     if variable is None:
-        return f"{word}, mistaken"
-    kind = {"bool": "a truth value", "int": "an integer", "real": "a real number"}
-    kind |= {"enum": "an enumeration", "set": "a number of a list"}
+        return f"{word}, invalid"
+    kind = {"bool": "a Boolean", "int": "an integer", "real": "a real number"}
+    kind |= {"enum": "an enumeration", "set": "a number from a list"}
     return f"{word}, {kind[variable.kind]}: {_values(variable)}"
 
 
@@ -120,8 +120,8 @@ def _values(variable: Variable) -> str:
 def _of_noise(document: Document, name: str) -> str:
     for noise in document.declared.noises:
         if noise.name == name:
-            return f"noise, drawn afresh each step: {_spread(noise.spread)}"
-    return "noise, mistaken"
+            return f"noise, drawn anew at each step: {_spread(noise.spread)}"
+    return "noise, invalid"
 
 
 def _spread(spread: Spread) -> str:
@@ -131,15 +131,15 @@ def _spread(spread: Spread) -> str:
         return f"uniform from {spread.a:.6g} to {spread.b:.6g}"
     assert spread.values is not None and spread.probabilities is not None
     pairs = list(zip(spread.values.tolist(), spread.probabilities.tolist(), strict=True))
-    told = [f"{value:.6g} with probability {p:.6g}" for value, p in pairs[:MOST_VALUES]]
-    return ", ".join(told) + (", …" if len(pairs) > MOST_VALUES else "")
+    shown = [f"{value:.6g} with probability {p:.6g}" for value, p in pairs[:MOST_VALUES]]
+    return ", ".join(shown) + (", …" if len(pairs) > MOST_VALUES else "")
 
 
 def _of_member(document: Document, name: str) -> str:
     actions = _named_actions(document)
     if name in actions:
-        told = f"action {actions.index(name) + 1} of {len(actions)}: {_listed(actions)}"
-        return f"{told}{_comment(document, name, ast.ActionNames)}"
+        text = f"action {actions.index(name) + 1} of {len(actions)}: {_listed(actions)}"
+        return f"{text}{_comment(document, name, ast.ActionNames)}"
     variables = [*document.declared.variables.values(), *document.declared.action_factors]
     homes = [v.describe() for v in variables if v.kind == "enum" and name in v.members]
     return f"a value of {', '.join(f'`{home}`' for home in homes)}" if homes else f"`{name}`"
@@ -148,8 +148,8 @@ def _of_member(document: Document, name: str) -> str:
 def _of_function(name: str) -> str | None:
     if name in vocabulary.CONSTANTS:
         return f"constant `{name}`: {vocabulary.CONSTANTS[name]}"
-    told = (vocabulary.FUNCTIONS | vocabulary.DISTRIBUTIONS).get(name)
-    return f"`{told[0]}`: {told[1]}" if told else None
+    entry = (vocabulary.FUNCTIONS | vocabulary.DISTRIBUTIONS).get(name)
+    return f"`{entry[0]}`: {entry[1]}" if entry else None
 
 
 def _of_model(document: Document, name: str) -> str:
@@ -160,7 +160,7 @@ def _of_model(document: Document, name: str) -> str:
 
 
 def _word_at(document: Document, offset: int) -> tuple[str, Span] | None:
-    """Tell a word of the language, unless it stands in a comment or a text."""
+    """Return the meaning of a keyword, unless it is in a comment or a string."""
     start = document.text.rfind("\n", 0, offset) + 1
     end = document.text.find("\n", offset)
     line = document.text[start : end if end >= 0 else len(document.text)]
@@ -169,22 +169,22 @@ def _word_at(document: Document, offset: int) -> tuple[str, Span] | None:
         if word.start() <= offset - start <= word.end():
             span = Span(start + word.start(), start + word.end())
             if word.group() in vocabulary.STATEMENTS:
-                form, told = vocabulary.STATEMENTS[word.group()]
-                return f"```mdp\n{form}\n```\n{told}", span
+                form, text = vocabulary.STATEMENTS[word.group()]
+                return f"```mdp\n{form}\n```\n{text}", span
             if word.group() in vocabulary.WORDS:
                 return f"`{word.group()}`: {vocabulary.WORDS[word.group()]}", span
     return None
 
 
-def _joined(document: Document, name: str, word: str, told: str) -> str:
-    """Put the declaration before what is told, and its comment behind."""
+def _joined(document: Document, name: str, word: str, text: str) -> str:
+    """Put the declaration before a text, and the comment of the declaration after it."""
     kinds = {"param": ast.Param, "let": ast.Let, "state": ast.State, "noise": ast.Noise}
     kinds |= {"action": ast.ActionFactor, "label": ast.Label}
     for statement in document.parsed.file.statements:
         if isinstance(statement, kinds[word]) and _declares(statement, name):
             comment = _comment_of(document, statement.span)
-            return f"```mdp\n{format_statement(statement)}\n```\n{told}{comment}"
-    return told
+            return f"```mdp\n{format_statement(statement)}\n```\n{text}{comment}"
+    return text
 
 
 def _comment(document: Document, name: str, kind: type[ast.ActionNames]) -> str:
@@ -200,9 +200,9 @@ def _declares(statement: ast.Statement, name: str) -> bool:
 
 
 def _comment_of(document: Document, span: Span) -> str:
-    """Return the comment behind a statement on its line."""
-    behind = re.match(r"[ \t]*#[ \t]*([^\n]*)", document.text[span.end :])
-    return f"\n\n{behind.group(1).strip()}" if behind and behind.group(1).strip() else ""
+    """Return the comment after a statement, on the same line."""
+    found = re.match(r"[ \t]*#[ \t]*([^\n]*)", document.text[span.end :])
+    return f"\n\n{found.group(1).strip()}" if found and found.group(1).strip() else ""
 
 
 def _named_actions(document: Document) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""Every name of a model file with its place and what it names there.
+"""Every name in a model file, with its position and its namespace.
 
-Names of parameters, variables, actions, members and lets share one space; labels, settings of the
-explore block, columns of a log and functions have spaces of their own. In statements that could not
-be read, all words but the language's count as names of the first kind.
+Parameters, variables, actions, members and lets share one namespace; labels, settings of the
+explore block, log columns and functions have their own. In statements that could not be parsed, all
+words except keywords count as names of the first kind.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from mdpdsl.editor.vocabulary import LOG_KEYS
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.words import KEYWORDS
 
-#: The word that declares a name, in statements that could not be read.
+#: The keyword that declares a name, in statements that could not be parsed.
 _DECLARING = {"param", "state", "action", "noise", "let"}
 _TOKEN = re.compile(r"#[^\n]*|\"[^\"\n]*\"?|[^\W\d]\w*|\d[\w.]*")
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A name at a place: `space` is name, label, function, setting, column or model."""
+    """A name at a position; `space` is name, label, function, setting, column or model."""
 
     text: str
     span: Span
@@ -34,7 +34,7 @@ class Occurrence:
 
 
 def find_occurrences(file: ast.ModelFile, text: str) -> tuple[Occurrence, ...]:
-    """Return all names of a file, those in statements that could not be read included."""
+    """Return all names in a file, including those in statements that could not be parsed."""
     found: list[Occurrence] = []
     for statement in file.statements:
         found += _of_statement(statement, file)
@@ -44,7 +44,7 @@ def find_occurrences(file: ast.ModelFile, text: str) -> tuple[Occurrence, ...]:
 
 
 def occurrence_at(occurrences: tuple[Occurrence, ...], offset: int) -> Occurrence | None:
-    """Return the name that a place touches; where two meet, the one behind it."""
+    """Return the name at a position; if it lies between two names, the one after it."""
     touched = [o for o in occurrences if o.span.start <= offset <= o.span.end]
     return max(touched, key=lambda o: (o.span.start, o.is_declaration), default=None)
 
@@ -69,7 +69,7 @@ def _of_statement(statement: ast.Statement, file: ast.ModelFile) -> Iterator[Occ
         case ast.Explore():
             for entry in statement.entries:
                 yield Occurrence(entry.key.text, entry.key.span, "setting")
-                if entry.key.text not in WORDS:  # words are taken as they are written
+                if entry.key.text not in WORDS:  # the values of these settings are words, not names
                     yield from _of_node(entry.value)
         case ast.Log():
             for entry in statement.entries:
@@ -80,7 +80,7 @@ def _of_statement(statement: ast.Statement, file: ast.ModelFile) -> Iterator[Occ
 
 
 def _of_domain(domain: ast.Domain, file: ast.ModelFile) -> Iterator[Occurrence]:
-    """Tell new members of an enumeration from constants in a set of numbers."""
+    """Distinguish new members of an enumeration from constants in a set of numbers."""
     constants = _declared(file, ast.Param) | _declared(file, ast.Let) | CONSTANTS.keys()
     items = domain.items if isinstance(domain, ast.SetDomain) else ()
     is_enumeration = all(isinstance(item, ast.Name) for item in items) and bool(items)
@@ -90,7 +90,7 @@ def _of_domain(domain: ast.Domain, file: ast.ModelFile) -> Iterator[Occurrence]:
 
 
 def _of_log_key(key: ast.Ident, file: ast.ModelFile) -> Occurrence:
-    """Tell variables from the two keys that are the block's own."""
+    """Distinguish variables from the two keys of the block itself."""
     variables = {s.name.text for s in file.statements if isinstance(s, ast.State)}
     if key.text in LOG_KEYS and key.text not in variables:
         return Occurrence(key.text, key.span, "setting")
@@ -102,7 +102,7 @@ def _of_log_key(key: ast.Ident, file: ast.ModelFile) -> Occurrence:
 
 
 def _of_column(value: ast.Expr, file: ast.ModelFile) -> Iterator[Occurrence]:
-    """Names in a log's expressions are columns, unless they are parameters or members."""
+    """Classify names in log expressions: columns, unless they are parameters or members."""
     known = _declared(file, ast.Param) | _members(file)
     for occurrence in _of_node(value):
         is_column = occurrence.space == "name" and occurrence.text not in known
@@ -111,7 +111,7 @@ def _of_column(value: ast.Expr, file: ast.ModelFile) -> Iterator[Occurrence]:
 
 
 def _of_node(node: object) -> Iterator[Occurrence]:
-    """Return the names in a node and in all its parts."""
+    """Return the names in a node and in all its children."""
     match node:
         case ast.Ident():
             yield _of_ident(node)
@@ -139,7 +139,7 @@ def _of_ident(ident: ast.Ident) -> Occurrence:
 
 
 def _placed(occurrence: Occurrence, text: str) -> Occurrence:
-    """Narrow a span to the name in it: a tree has primes and parentheses in it, too."""
+    """Narrow a span to the name in it, without primes and parentheses."""
     start, end = occurrence.span.start, occurrence.span.end
     if end - start == len(occurrence.text):
         return occurrence
@@ -150,7 +150,7 @@ def _placed(occurrence: Occurrence, text: str) -> Occurrence:
 
 
 def _of_lost(file: ast.ModelFile, text: str) -> Iterator[Occurrence]:
-    """Return the words outside all statements that could be read."""
+    """Return the words outside the statements that could be parsed."""
     read = sorted(statement.span for statement in file.statements)
     before, place = "", 0
     for token in _TOKEN.finditer(text):

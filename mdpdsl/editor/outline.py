@@ -1,4 +1,4 @@
-"""The outline of a model file: its declarations, its lines of dynamics, its blocks."""
+"""The outline of a model file: its declarations, `on` lines and blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdpdsl.syntax.format import format_expression, format_statement
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the outline; `span` is the statement, `name_span` what to jump to."""
+    """One entry of the outline; `span` is the statement, `name_span` the place to jump to."""
 
     name: str
     kind: str
@@ -23,7 +23,7 @@ class Entry:
 
 
 def outline(document: Document) -> list[Entry]:
-    """Return the outline in the order of the file; statements that cannot be read are left out."""
+    """Return the outline in file order; statements that cannot be parsed are left out."""
     return [entry for s in document.parsed.file.statements for entry in _entries(s)]
 
 

@@ -1,7 +1,7 @@
-"""Places in a text as editors count them: lines from 0, and code units of an encoding in a line.
+"""Positions in a text as editors count them: by line from 0, and by code units within the line.
 
-The protocol ends lines at CR LF, LF and CR alone. A place behind the end of a line is its end, one
-behind the last line the end of the text, and one inside a character its start.
+In the protocol, only CR LF, LF and CR end a line. A position beyond the end of a line means its
+end, one beyond the last line the end of the text, and one inside a character its start.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, order=True)
 class Position:
-    """A line and a number of code units in it, both from 0."""
+    """A line and a number of code units within it, both from 0."""
 
     line: int
     character: int
 
 
 class Positions:
-    """The places of one text; `encoding` is `utf-8`, `utf-16` or `utf-32`."""
+    """The positions in one text; `encoding` is `utf-8`, `utf-16` or `utf-32`."""
 
     def __init__(self, text: str, encoding: str = "utf-16") -> None:
         self._text = text
@@ -35,14 +35,14 @@ class Positions:
         self._ends = [*(found.start() for found in breaks), len(text)]
 
     def position(self, offset: int) -> Position:
-        """Return the place of a character."""
+        """Return the position of a character."""
         offset = min(max(offset, 0), len(self._text))
         line = bisect.bisect_right(self._starts, offset) - 1
         inside = min(offset, self._ends[line])
         return Position(line, self._units(self._text[self._starts[line] : inside]))
 
     def offset(self, position: Position) -> int:
-        """Return the character at a place."""
+        """Return the offset of the character at a position."""
         if position.line < 0:
             return 0
         if position.line >= len(self._starts):
@@ -56,7 +56,7 @@ class Positions:
         return end
 
     def range(self, span: Span) -> tuple[Position, Position]:
-        """Return where some characters begin and end."""
+        """Return the positions where a span begins and ends."""
         return self.position(span.start), self.position(span.end)
 
     def _units(self, text: str) -> int:

@@ -1,4 +1,4 @@
-"""From what mdpdsl says of a document to the types of the language server protocol."""
+"""Convert results about a document to the types of the language server protocol."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _ENTRY_KINDS = {
 
 
 def place_of(position: types.Position) -> Position:
-    """Return a client's position as ours."""
+    """Convert a client's position to ours."""
     return Position(position.line, position.character)
 
 
 def range_of(positions: Positions, span: Span) -> types.Range:
-    """Return the range of some characters."""
+    """Convert a span to a range."""
     first, last = positions.range(span)
     return types.Range(
         types.Position(first.line, first.character), types.Position(last.line, last.character)
@@ -52,17 +52,17 @@ def range_of(positions: Positions, span: Span) -> types.Range:
 def diagnostic(
     found: Diagnostic, positions: Positions, uri: str, documentation: str | None
 ) -> types.Diagnostic:
-    """Return a mistake; what it shows in and how to mend it stand below its message."""
+    """Convert a diagnostic; its example state and its help follow the message."""
     notes = [str(found.witness) if found.witness else "", f"help: {found.help}"]
-    told = [found.message, *notes[: 2 if found.help else 1]]
+    lines = [found.message, *notes[: 2 if found.help else 1]]
     related = None
     if found.related is not None:
         location = types.Location(uri, range_of(positions, found.related))
-        related = [types.DiagnosticRelatedInformation(location, "this has to do with it")]
+        related = [types.DiagnosticRelatedInformation(location, "see also here")]
     href = f"{documentation}#{found.code.lower()}" if documentation else None
     return types.Diagnostic(
         range=range_of(positions, found.span or Span(0, 1)),
-        message="\n".join(line for line in told if line),
+        message="\n".join(line for line in lines if line),
         severity=types.DiagnosticSeverity.Error
         if found.is_error
         else types.DiagnosticSeverity.Warning,
@@ -76,7 +76,7 @@ def diagnostic(
 def completion_items(
     suggestions: Sequence[Suggestion], positions: Positions, replaced: Span
 ) -> list[types.CompletionItem]:
-    """Return suggestions in their own order, which clients else make alphabetical."""
+    """Convert suggestions, keeping the order, which clients would otherwise make alphabetical."""
     where = range_of(positions, replaced)
     return [
         types.CompletionItem(
@@ -92,7 +92,7 @@ def completion_items(
 
 
 def symbol(entry: Entry, positions: Positions) -> types.DocumentSymbol:
-    """Return one line of the outline."""
+    """Convert one entry of the outline."""
     return types.DocumentSymbol(
         name=entry.name,
         kind=_ENTRY_KINDS[entry.kind],

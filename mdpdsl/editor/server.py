@@ -1,4 +1,4 @@
-"""The language server: answers an editor over standard input and output."""
+"""The language server, which talks to an editor over standard input and output."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from mdpdsl.editor.positions import Positions
 
 
 class Server(LanguageServer):
-    """The open documents of an editor, each read once per version."""
+    """A server that holds the open documents of an editor, each parsed once per version."""
 
     def __init__(self) -> None:
-        # Whole texts: pygls applies partial changes by Python's line breaks, which are more
-        # than the protocol's.
+        # Synchronise whole texts: pygls applies partial changes with Python's line breaks, of which
+        # there are more than in the protocol.
         super().__init__(
             "mdpdsl",
             mdpdsl.__version__,
             text_document_sync_kind=types.TextDocumentSyncKind.Full,
         )
         self.documentation = documentation_page()
-        self.checks = Checks(self._publish, self._tell)
+        self.checks = Checks(self._publish, self._notify)
         self._documents: dict[str, Document] = {}
 
     def document(self, uri: str) -> Document:
@@ -45,23 +45,23 @@ class Server(LanguageServer):
         return known
 
     def positions(self, document: Document) -> Positions:
-        """Return the places of a document in the encoding that was agreed upon."""
+        """Return the positions in a document, in the encoding agreed with the client."""
         encoding = self.server_capabilities.position_encoding or "utf-16"
         name = encoding.value if isinstance(encoding, types.PositionEncodingKind) else encoding
         return Positions(document.text, name)
 
     def check(self, uri: str, *, is_typing: bool) -> None:
-        """Look for mistakes and publish them."""
+        """Look for errors and publish them."""
         self.checks.start(uri, lambda: self.document(uri), is_typing=is_typing)
 
     def forget(self, uri: str) -> None:
-        """Drop a document that was closed, and what was said of it."""
+        """Drop a closed document and its diagnostics."""
         self.checks.stop(uri)
         self._documents.pop(uri, None)
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
     def place(self, params: Any) -> tuple[Document, Positions, int]:
-        """Return the document of a question, its places, and the character it is about."""
+        """Return the document of a request, its positions, and the offset of the request."""
         document = self.document(params.text_document.uri)
         positions = self.positions(document)
         return document, positions, positions.offset(protocol.place_of(params.position))
@@ -70,18 +70,18 @@ class Server(LanguageServer):
         positions = self.positions(document)
         for uri, known in self._documents.items():
             if known is document:
-                told = [protocol.diagnostic(d, positions, uri, self.documentation) for d in found]
+                shown = [protocol.diagnostic(d, positions, uri, self.documentation) for d in found]
                 version = self.workspace.get_text_document(uri).version
-                params = types.PublishDiagnosticsParams(uri, told, version)
+                params = types.PublishDiagnosticsParams(uri, shown, version)
                 self.text_document_publish_diagnostics(params)
 
-    def _tell(self, message: str) -> None:
+    def _notify(self, message: str) -> None:
         params = types.LogMessageParams(types.MessageType.Info, message)
         self.window_log_message(params)
 
 
 def documentation_page() -> str | None:
-    """Return the page of the diagnostics where the documentation is beside the package."""
+    """Return the address of the diagnostics page, if the documentation is next to the package."""
     page = Path(mdpdsl.__file__).parents[1] / "docs" / "diagnostics.md"
     return page.as_uri() if page.exists() else None
 

@@ -1,1 +1,1 @@
-"""The intermediate representation: a finite MDP as arrays, knowing no syntax."""
+"""The intermediate representation: a finite MDP as arrays, independent of any syntax."""

@@ -1,10 +1,11 @@
-"""What a transition graph can and cannot do: reachability, communicating classes, end components.
+"""The structure of a transition graph: reachability, communicating classes, end components.
 
-A state *reaches* another where some actions lead there with positive probability. Two states
-*communicate* where each reaches the other; that splits the states into classes. An *end component*
-is a set of states with some of their pairs, from which no branch of those pairs leads away and in
-which those pairs connect every state with every other (de Alfaro 1997, section 3.3): a policy can
-visit a pair for ever, with positive probability, exactly if the pair is in an end component.
+A state *reaches* another if some actions lead there with positive probability. Two states
+*communicate* if each reaches the other; this relation divides the states into classes. An *end
+component* is a set of states and some of their pairs such that no branch of these pairs leaves the
+set, and these pairs connect every state with every other (de Alfaro 1997, section 3.3). A policy
+can visit a pair infinitely often with positive probability if and only if the pair is in an end
+component.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-#: Up to here the closure of a dense matrix is quicker than importing scipy (0.3 s).
+#: Up to this many states, the closure of a dense matrix is faster than importing scipy (0.3 s).
 SMALL_N_STATES = 300
 SMALL_N_BRANCHES = 200_000
 
-#: A wave of fewer states is faster followed one state at a time than by whole-array calls.
+#: With fewer states, following a wave state by state is faster than whole-array calls.
 NARROW_WAVE = 200
 
 AnyIntArray = npt.NDArray[np.integer]
@@ -37,24 +38,25 @@ class Classes:
 
     n_classes: int
     class_of: IntArray  # [n_states]
-    sizes: IntArray  # [n_classes]  how many states
+    sizes: IntArray  # [n_classes]  numbers of states
     is_closed: BoolArray  # [n_classes]  no branch leaves it, whatever the action
 
 
 @dataclass(frozen=True, eq=False)
 class EndComponents:
-    """Maximal end components: their pairs, and a number for each that its states share."""
+    """Maximal end components: the pairs in them, and the component of each state."""
 
     is_inside: BoolArray  # [n_pairs]
-    component_of: IntArray  # [n_states]  a state outside of all has a number of its own
+    component_of: IntArray  # [n_states]  a state outside all components has its own number
 
 
 def reachable_states(
     graph: TransitionGraph, start: BoolArray | AnyIntArray | None = None
 ) -> BoolArray:
-    """Tell which states some actions lead to, [n_states]; the start counts as reached.
+    """Return whether each state can be reached from the start, [n_states].
 
-    `start` is a mask or an array of states, and by default every state that `initial` allows.
+    `start` is a mask or an array of states, which count as reached; by default, it is all the
+    initial states.
     """
     _require_dynamics(graph)
     chosen = np.asarray(graph.initial > 0 if start is None else start)
@@ -71,7 +73,7 @@ def reachable_states(
         matrix = _adjacency(graph.branch_start, graph.successor, graph.probability)
         reached[breadth_first_order(matrix, sources[0], return_predecessors=False)] = True
         return reached
-    # One more state, from which every source is a step away, makes it a single search.
+    # An extra state that leads to every source makes this a single search.
     branch_start = np.append(graph.branch_start, graph.n_branches + len(sources))
     successor = np.concatenate([graph.successor, sources.astype(np.int32)])
     matrix = _adjacency(branch_start, successor)
@@ -81,7 +83,7 @@ def reachable_states(
 
 
 def communicating_classes(graph: TransitionGraph) -> Classes:
-    """Split the states into sets within which every state reaches every other."""
+    """Divide the states into classes within which every state reaches every other."""
     _require_dynamics(graph)
     class_of = _strong_components(graph, graph.branch_start, graph.successor)
     sizes = np.bincount(class_of)
@@ -92,7 +94,7 @@ def communicating_classes(graph: TransitionGraph) -> Classes:
 
 
 def class_edges(graph: TransitionGraph, classes: Classes) -> IntArray:
-    """Return which class leads to which other in one step, [n_edges, 2], ascending."""
+    """Return the pairs of classes such that one leads to the other in one step, [n_edges, 2]."""
     origin = np.repeat(classes.class_of, np.diff(graph.branch_start))
     target = classes.class_of[graph.successor]
     leaves = origin != target
@@ -101,27 +103,27 @@ def class_edges(graph: TransitionGraph, classes: Classes) -> IntArray:
 
 
 def is_communicating(graph: TransitionGraph) -> bool:
-    """Tell whether every state reaches every other."""
+    """Return whether every state reaches every other."""
     return communicating_classes(graph).n_classes == 1
 
 
 def never_visited_pairs(graph: TransitionGraph) -> IntArray:
-    """Return the pairs whose state the initial distribution never leads to, ascending."""
+    """Return the pairs whose state cannot be reached from the initial states, ascending."""
     return np.flatnonzero(~reachable_states(graph)[graph.pair_state])
 
 
 def pairs_outside_end_components(graph: TransitionGraph) -> IntArray:
     """Return the pairs that no policy can visit infinitely often, ascending.
 
-    One such pair makes the best allocation infinite: the share of visits it can be given is 0.
+    With one such pair, the optimum of an allocation is infinite: its share of the visits must be 0.
     """
     return np.flatnonzero(~maximal_end_components(graph).is_inside)
 
 
 def end_components(graph: TransitionGraph) -> IntArray:
-    """Return the maximal end component of every pair, -1 where it is in none, [n_pairs].
+    """Return the maximal end component of every pair, or -1 if it is in none, [n_pairs].
 
-    They are numbered in the order of their first state.
+    Components are numbered in the order of their first state.
     """
     found = maximal_end_components(graph)
     component = np.full(graph.n_pairs, -1)
@@ -135,7 +137,7 @@ def maximal_end_components(
 ) -> EndComponents:
     """Find the maximal end components among some pairs [n_pairs], by default among all.
 
-    Until nothing changes, every pair that may leave its class among the pairs left is taken away.
+    Repeatedly compute the classes and remove every pair that may leave its class, until none does.
     """
     _require_dynamics(graph)
     is_left = np.ones(graph.n_pairs, dtype=np.bool_) if is_allowed is None else is_allowed.copy()
@@ -205,18 +207,18 @@ def _strong_components(
 def _adjacency(
     branch_start: AnyIntArray, successor: AnyIntArray, weight: FloatArray | None = None
 ) -> csr_array:
-    """Return a matrix with an entry for every branch; any positive weight will do."""
+    """Return a matrix with an entry for every branch; its positive weights do not matter."""
     from scipy.sparse import csr_array
 
     n_states = len(branch_start) - 1
     entries = np.ones(len(successor)) if weight is None else weight
-    # Indices of one width are taken as they are; of two widths, they would be copied.
+    # scipy copies the index arrays unless they have the same width.
     start = branch_start.astype(successor.dtype)
     return csr_array((entries, successor, start), shape=(n_states, n_states))
 
 
 def _arrivals(graph: TransitionGraph, branch_pair: AnyIntArray) -> tuple[AnyIntArray, AnyIntArray]:
-    """Return the pairs that may arrive in each state, compressed: starts and pairs."""
+    """Return the pairs that may lead to each state, compressed: starts and pairs."""
     if _is_small(graph):
         pairs = branch_pair[np.argsort(graph.successor, kind="stable")]
         counts = np.bincount(graph.successor, minlength=graph.n_states)
@@ -228,10 +230,10 @@ def _arrivals(graph: TransitionGraph, branch_pair: AnyIntArray) -> tuple[AnyIntA
 def _drop_pairs_into_dead_ends(
     graph: TransitionGraph, is_left: BoolArray, arrival_start: AnyIntArray, arrival: AnyIntArray
 ) -> None:
-    """Take away, in place, the pairs that may reach a state with no pair left; and so on.
+    """Remove, in place, the pairs that may lead to a state with no pairs left, repeatedly.
 
-    Wide waves are followed by whole arrays. Narrow ones, of which a long chain has as many as
-    states, are followed state by state.
+    Each wave is the set of states that lost their last pair. Wide waves are processed as arrays.
+    Narrow ones are processed state by state: a long chain has as many of them as states.
     """
     n_left = np.bincount(graph.pair_state[is_left], minlength=graph.n_states)
     wave = np.flatnonzero(n_left == 0)
@@ -257,7 +259,7 @@ def _follow_narrow_wave(
     arrival_start: AnyIntArray,
     arrival: AnyIntArray,
 ) -> IntArray:
-    """Follow a wave state by state until it ends or widens; return the states still to follow."""
+    """Process a wave state by state until it ends or widens; return the remaining states."""
     states: list[int] = wave.tolist()
     while 0 < len(states) < 2 * NARROW_WAVE:
         target = states.pop()

@@ -1,4 +1,4 @@
-"""How graphs look in every picture: colours of actions, and how many states can be drawn."""
+"""The look of graphs in all pictures: colours of actions, and how many states to draw."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from mdpdsl.graph.transition_graph import TransitionGraph
 
-#: Above this many states a picture shows communicating classes instead.
+#: With more states than this, a picture shows communicating classes instead.
 MOST_STATES = 200
-# Okabe and Ito (2008): told apart by people who see colours differently too.
+# Okabe and Ito (2008): distinguishable for colour-blind readers, too.
 NAMED = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5C00", "#444444")
 MOST_COLOURS = 9
 
 
 def action_colours(graph: TransitionGraph) -> list[str]:
-    """Return a colour per action: a scale where the actions are numbers, else apart as can be."""
+    """Return a colour per action: a scale if actions are numbers, else as distinct as possible."""
     n_actions = graph.n_actions
     variables = graph.actions.product.variables
     is_scale = len(variables) == 1 and variables[0].kind in ("int", "set", "real")
@@ -28,5 +28,5 @@ def action_colours(graph: TransitionGraph) -> list[str]:
 
 
 def shorten(text: str, length: int) -> str:
-    """Cut a text that is longer than `length` characters."""
+    """Shorten a text to at most `length` characters."""
     return text if len(text) <= length else text[: length - 1] + "…"

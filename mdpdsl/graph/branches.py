@@ -1,4 +1,4 @@
-"""Branches in any order, from another library or format, put together to a transition graph."""
+"""Assemble a transition graph from branches in any order, as other libraries and formats have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdpdsl.graph.space import (
 )
 from mdpdsl.graph.transition_graph import ROW_SUM_TOLERANCE, TransitionGraph
 
-#: Rows of others' matrices may be this far from 1 (single precision) and are then normalised.
+#: Foreign rows may sum to 1 with this error (single precision); they are then normalised.
 FOREIGN_ROW_SUM_TOLERANCE = 1e-6
 
 
@@ -43,13 +43,13 @@ class Branches:
         initial: FloatArray,
         labels: Mapping[str, BoolArray] | None = None,
     ) -> TransitionGraph:
-        """Return the graph that these branches make; raise ValueError where they make none.
+        """Return the graph of these branches; raise ValueError if they are not a valid MDP.
 
-        What has probability 0 is dropped, branches of a pair to the same state add up (with the
-        mean of their rewards), and what rounding left of a row's sum is normalised.
+        Branches with probability 0 are dropped, branches of a pair to the same state are added up
+        (with the mean of their rewards), and rows are normalised to remove rounding errors.
         """
         if not np.all(self.probability >= 0):
-            raise ValueError("a probability is negative, or not a number")
+            raise ValueError("a probability is negative or not a number")
         parts = self._sorted_and_merged()
         pairs = parts.state * actions.n_actions + parts.action
         codes, first, counts = np.unique(pairs, return_index=True, return_counts=True)
@@ -104,7 +104,7 @@ class Branches:
         first = np.flatnonzero(is_new)
         total = np.add.reduceat(probability, first)
         if reward is not None:
-            # A mean of rewards that are all alike must not differ from them by rounding.
+            # The mean of equal rewards must not differ from them by rounding.
             highest, lowest = np.maximum.reduceat(reward, first), np.minimum.reduceat(reward, first)
             mean = np.add.reduceat(probability * reward, first) / total
             reward = np.where(highest == lowest, highest, mean)
@@ -112,15 +112,15 @@ class Branches:
 
 
 def numbered_states(n_states: int, name: str = "s") -> StateSpace:
-    """Return states that have nothing but numbers, from 0."""
+    """Return states that are numbered from 0."""
     return StateSpace(Product((Variable(name, "int", n_states),)), np.arange(n_states))
 
 
 def named_actions(names: tuple[str, ...]) -> ActionSpace:
-    """Return actions that have nothing but names."""
+    """Return named actions."""
     return ActionSpace(Product((Variable("action", "enum", len(names), members=names),)))
 
 
 def starts_of(counts: IntArray) -> IntArray:
-    """Return where each part of a compressed array starts, and the end: [n + 1]."""
+    """Return the start of each part of a compressed array, and the end, [n + 1]."""
     return np.concatenate([[0], np.cumsum(counts)])

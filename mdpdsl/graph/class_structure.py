@@ -1,4 +1,4 @@
-"""A large graph in a few nodes: its communicating classes, the many small ones in groups."""
+"""A large graph as a few nodes: its communicating classes, with small ones grouped."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from mdpdsl.graph.analysis import class_edges, communicating_classes
 from mdpdsl.graph.space import BoolArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
-#: Up to here every class is a node of its own.
+#: Up to this many classes, each is its own node.
 MOST_CLASSES = 30
-#: Beyond, the largest keep theirs, if they stand out against the median by this factor.
+#: With more, the largest keep their own nodes if they exceed the median size by this factor.
 MOST_LARGE_CLASSES = 8
 STANDS_OUT = 5
-#: The others are grouped by depth into this many bands, closed ones apart.
+#: The others are grouped by depth into this many bands, with closed classes separate.
 N_BANDS = 8
-#: Depth is counted class by class; where that would take seconds, there is one band.
+#: Depth is computed class by class; if that would take seconds, there is only one band.
 MOST_EDGES_FOR_DEPTH = 500_000
 
 
 @dataclass(frozen=True)
 class ClassNode:
-    """One class, or a group of classes that are alike."""
+    """One class, or a group of similar classes."""
 
     n_classes: int
     n_states: int
@@ -35,7 +35,7 @@ class ClassNode:
 
 @dataclass(frozen=True)
 class ClassStructure:
-    """The nodes, and which leads to which."""
+    """The nodes, and the edges between them."""
 
     n_classes: int
     n_closed: int
@@ -44,7 +44,7 @@ class ClassStructure:
 
     @property
     def is_grouped(self) -> bool:
-        """Whether some node stands for more than one class."""
+        """Whether any node represents more than one class."""
         return any(node.n_classes > 1 for node in self.nodes)
 
 
@@ -87,14 +87,14 @@ def class_structure(graph: TransitionGraph) -> ClassStructure:
 
 
 def _state_name(graph: TransitionGraph, state: int) -> str:
-    """Say a state, and which variable it is a value of, where there is just one."""
+    """Return the label of a state, with the name of the variable if there is only one."""
     label = graph.states.label(state)
     is_bare = len(graph.states.variables) == 1 and " = " not in label
     return f"{graph.states.variables[0].name} = {label}" if is_bare else label
 
 
 def _depth(n_classes: int, edges: IntArray, is_closed: BoolArray) -> IntArray:
-    """Return the length of the longest way that leads to each class."""
+    """Return the length of the longest path to each class."""
     if len(edges) > MOST_EDGES_FOR_DEPTH:
         return is_closed.astype(np.int64)
     starts = np.searchsorted(edges[:, 0], np.arange(n_classes + 1)).tolist()
@@ -127,7 +127,7 @@ def _groups(sizes: IntArray, depth: IntArray, is_closed: BoolArray) -> tuple[Int
     _, first, inverse = np.unique(signature, return_index=True, return_inverse=True)
     number = np.empty(len(first), dtype=np.int64)
     number[np.argsort(first)] = np.arange(len(first))
-    # Within a band, what stands out comes after the small classes and before the closed ones.
+    # Within a band, the order is: small classes, large classes, closed classes.
     place = 3 * band + 2 * is_closed
     place[kept] += 1 - is_closed[kept]
     return number[inverse], np.unique(place, return_inverse=True)[1]

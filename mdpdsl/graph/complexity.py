@@ -1,4 +1,4 @@
-"""How hard each pair's transition distribution is to estimate, by distance.
+"""The complexity c(s,a): how hard the transition distribution of a pair is to estimate.
 
 After T visits, E D(P, P_hat) = c(s,a) / T^rate to first order, where
 
@@ -16,7 +16,7 @@ import numpy as np
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
-#: The power of T with which the expected distance falls.
+#: The rate at which the expected distance decreases: the exponent of T.
 RATES = {"squared-l2": 1.0, "root-l2": 1.0, "l1": 0.5, "kl": 1.0, "hellinger": 1.0}
 
 
@@ -31,7 +31,7 @@ def complexity(graph: TransitionGraph, distance: str = "squared-l2") -> FloatArr
         return np.asarray(np.add.reduceat(spread, start[:-1]))
     if distance in ("kl", "hellinger"):
         return (np.diff(start) - 1) / (2.0 if distance == "kl" else 8.0)
-    raise ValueError(f"unknown distance {distance!r}; there are {', '.join(RATES)}")
+    raise ValueError(f"unknown distance {distance!r}; use one of {', '.join(RATES)}")
 
 
 def squared_l2_complexity(graph: TransitionGraph) -> FloatArray:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 class ActionMatrices:
     """One matrix per action. For MDP toolbox: `ValueIteration(list(m.transitions), m.rewards, …)`.
 
-    Where an action is not available, its row is empty and its reward -inf.
+    If an action is not available in a state, its row is empty and its reward is -inf.
     """
 
     transitions: tuple[csr_array, ...]  # n_actions times [n_states, n_states]
-    rewards: FloatArray | None  # [n_states, n_actions]  expected; None where none is declared
+    rewards: FloatArray | None  # [n_states, n_actions]  expected; None if none is declared
     initial: FloatArray  # [n_states]
 
 
@@ -41,7 +41,7 @@ class PairMatrix:
     """
 
     transitions: csr_array  # [n_pairs, n_states]
-    rewards: FloatArray | None  # [n_pairs]  expected; None where none is declared
+    rewards: FloatArray | None  # [n_pairs]  expected; None if none is declared
     states: IntArray  # [n_pairs]
     actions: IntArray  # [n_pairs]
     initial: FloatArray  # [n_states]
@@ -80,9 +80,9 @@ def to_pair_matrix(graph: TransitionGraph) -> PairMatrix:
 
 
 def with_rows(spaces: TransitionGraph, rows: Any, initial: FloatArray) -> TransitionGraph:
-    """Return a graph of the same spaces that moves by a sparse matrix, [n_pairs, n_states].
+    """Return a graph with the same spaces and the transitions of a matrix, [n_pairs, n_states].
 
-    Its rows are made to sum to 1; rewards and labels of the graph are left out.
+    Its rows are normalised to sum to 1; the rewards and labels of the graph are left out.
     """
     from scipy.sparse import csr_array
 
@@ -104,7 +104,7 @@ def with_rows(spaces: TransitionGraph, rows: Any, initial: FloatArray) -> Transi
 
 
 def scaled_rows(matrix: csr_array, factor: FloatArray) -> csr_array:
-    """Multiply each row by its factor; with a diagonal matrix it takes several times as long."""
+    """Multiply each row by its factor, several times faster than by a diagonal matrix."""
     from scipy.sparse import csr_array
 
     data = np.repeat(factor, np.diff(matrix.indptr)) * matrix.data
@@ -121,7 +121,7 @@ def from_scipy(
 
     An empty row means that the action is not available there. `rewards` is by state [n_states], by
     state and action [n_states, n_actions], or one matrix [n_states, n_states] per action. Without
-    `initial` every state is as likely to start. The states are those of an integer `s`.
+    `initial`, the initial state is uniform. The states are the values of an integer `s`.
     """
     from scipy.sparse import csr_array
 
@@ -131,7 +131,9 @@ def from_scipy(
     n_states = matrices[0].shape[0]
     for action, matrix in enumerate(matrices):
         if matrix.shape != (n_states, n_states):
-            raise ValueError(f"matrix {action} is {matrix.shape}, not {(n_states, n_states)}")
+            raise ValueError(
+                f"matrix {action} has shape {matrix.shape}, not {(n_states, n_states)}"
+            )
     entries = [matrix.tocoo() for matrix in matrices]
     branches = Branches(
         state=np.concatenate([e.coords[0] for e in entries]),
@@ -144,7 +146,7 @@ def from_scipy(
         branches = branches.with_reward(_reward_of_branches(rewards, branches, n_states))
     names = tuple(actions or (f"a{i}" for i in range(len(matrices))))
     if len(names) != len(matrices):
-        raise ValueError(f"{len(names)} names of actions for {len(matrices)} matrices")
+        raise ValueError(f"there are {len(names)} action names for {len(matrices)} matrices")
     states = StateSpace(Product((Variable("s", "int", n_states),)), np.arange(n_states))
     start = np.full(n_states, 1 / n_states) if initial is None else initial
     return branches.graph(states, named_actions(names), np.array(start, dtype=np.float64))
@@ -153,13 +155,13 @@ def from_scipy(
 def to_networkx(graph: TransitionGraph) -> networkx.MultiDiGraph:
     """Return a network with a node per state and an edge per branch, keyed by its action.
 
-    A node carries `label`, `values` (by variable), `labels` and `initial`; an edge `action`,
-    `probability` and, where rewards are declared, `reward`; the network itself the spaces.
+    A node has `label`, `values` (by variable), `labels` and `initial`; an edge has `action`,
+    `probability` and, if rewards are declared, `reward`; the network has the spaces.
     """
     import networkx
 
     if not graph.has_dynamics:
-        raise ValueError("the dynamics of this model are unknown: there are no edges to convert")
+        raise ValueError("the dynamics of this model are unknown, so there are no edges to convert")
     network = networkx.MultiDiGraph(
         states=graph.states, actions=graph.actions, labels=tuple(graph.labels)
     )
@@ -190,12 +192,12 @@ def to_networkx(graph: TransitionGraph) -> networkx.MultiDiGraph:
 
 
 def from_networkx(network: networkx.MultiDiGraph) -> TransitionGraph:
-    """Return the graph of a network as `to_networkx` makes it, or of one made by hand.
+    """Return the graph of a network made by `to_networkx`, or by hand.
 
-    Every edge needs a `probability` and an `action` (a DiGraph's too), and may have a `reward`;
-    nodes may have `initial` and `labels`. Without the spaces of `to_networkx` the states are an
-    integer `s`, or an enumeration where every node is a name; the actions are in order of
-    appearance; and without any `initial` every state is as likely to start.
+    Every edge needs a `probability` and an `action` (in a DiGraph, too), and may have a `reward`;
+    nodes may have `initial` and `labels`. Without the spaces of `to_networkx`, the states are an
+    integer `s`, or an enumeration if every node is a name; actions are in order of appearance; and
+    if no node has `initial`, the initial state is uniform.
     """
     nodes = {node: number for number, node in enumerate(network.nodes)}
     edges = list(network.edges(data=True))

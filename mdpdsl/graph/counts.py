@@ -1,4 +1,4 @@
-"""Counts of transitions over the pairs of a graph: sparse, and mergeable by addition."""
+"""Transition counts for the pairs of a graph: sparse, and merged by addition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdpdsl.graph.transition_graph import StateArray
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """T(s,a,s') by pair, successors ascending; a pair never visited has none."""
+    """T(s,a,s') by pair, with successors ascending; a pair never visited has no entries."""
 
     successor_start: IntArray  # [n_pairs + 1]
     successor: StateArray  # [n_entries]
@@ -26,12 +26,12 @@ class Counts:
 
     @property
     def n_transitions(self) -> int:
-        """How many transitions were counted."""
+        """The number of transitions counted."""
         return int(self.count.sum())
 
 
 def counts_from(pairs: IntArray, successors: IntArray, counts: IntArray, n_pairs: int) -> Counts:
-    """Build counts from entries in any order; entries alike add up."""
+    """Build counts from entries in any order; equal entries are added up."""
     order = np.lexsort((successors, pairs))
     pairs, successors, counts = pairs[order], successors[order], counts[order]
     is_new = np.ones(len(pairs), np.bool_)
@@ -44,7 +44,7 @@ def counts_from(pairs: IntArray, successors: IntArray, counts: IntArray, n_pairs
 
 
 def no_counts(n_pairs: int) -> Counts:
-    """Return the counts of nothing."""
+    """Return counts without any transitions."""
     nothing = np.empty(0, np.int64)
     return counts_from(nothing, nothing, nothing, n_pairs)
 

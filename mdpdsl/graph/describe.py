@@ -1,4 +1,4 @@
-"""Pairs of a graph in words, for messages and tables."""
+"""Descriptions of states and pairs, for messages and tables."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Sequence
 
 from mdpdsl.graph.transition_graph import TransitionGraph
 
-#: Pairs named in a message.
+#: The largest number of pairs named in a message.
 MOST_NAMED = 5
 
 
 def state_text(graph: TransitionGraph, state: int) -> str:
-    """Say a state by the values of its variables: `x = 0.5, v = -1`."""
+    """Describe a state by the values of its variables: `x = 0.5, v = -1`."""
     values = graph.states.native(state)
     return ", ".join(f"{name} = {_value_text(value)}" for name, value in values.items())
 
 
 def pair_text(graph: TransitionGraph, pair: int) -> str:
-    """Say a pair by its action and the values of its state: `left in pos = 3`."""
+    """Describe a pair by its action and the values of its state: `left in pos = 3`."""
     action = graph.actions.labels[graph.pair_action[pair]]
     return f"{action} in {state_text(graph, int(graph.pair_state[pair]))}"
 
 
 def pairs_text(graph: TransitionGraph, pairs: Sequence[int]) -> str:
-    """Name some pairs, the first few if there are many."""
+    """Describe some pairs; if there are many, only the first few."""
     named = "; ".join(pair_text(graph, int(pair)) for pair in pairs[:MOST_NAMED])
     more = len(pairs) - MOST_NAMED
     return f"{named} and {more:,} more" if more > 0 else named

@@ -1,4 +1,4 @@
-"""An interval MDP: a transition graph, and between which ends each of its probabilities lies."""
+"""An interval MDP: a transition graph with bounds on each of its probabilities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """The ends of the interval of every branch: 0 < lower <= upper <= 1."""
+    """Bounds on the probability of every branch: 0 < lower <= upper <= 1."""
 
     lower: FloatArray  # [n_branches]
     upper: FloatArray  # [n_branches]
@@ -21,7 +21,7 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class IntervalGraph:
-    """All models whose probabilities lie within bounds; the graph's own are one of them."""
+    """All models with probabilities within the bounds; those of the graph are one choice."""
 
     graph: TransitionGraph
     bounds: Bounds
@@ -35,10 +35,10 @@ class IntervalGraph:
 
 
 def probabilities_within(graph: TransitionGraph, bounds: Bounds) -> FloatArray:
-    """Return probabilities that lie within the bounds of each row and sum to 1, [n_branches].
+    """Return probabilities that lie within the bounds and sum to 1 in each row, [n_branches].
 
-    They are lower + t (upper - lower), with t the same along a row; raise ValueError where no
-    probabilities fit.
+    They are lower + t (upper - lower), with one t per row. Raise ValueError if no probabilities
+    lie within the bounds of some row.
     """
     start, counts = graph.successor_start[:-1], np.diff(graph.successor_start)
     least = np.add.reduceat(bounds.lower, start)
@@ -46,7 +46,7 @@ def probabilities_within(graph: TransitionGraph, bounds: Bounds) -> FloatArray:
     bad = (least > 1 + 1e-9) | (most < 1 - 1e-9)
     if bad.any():
         pair = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"no probabilities of pair {pair} lie within its intervals")
+        raise ValueError(f"no probabilities within the intervals of pair {pair} sum to 1")
     width = most - least
     share = np.clip((1 - least) / np.where(width > 0, width, 1.0), 0.0, 1.0)
     p = bounds.lower + np.repeat(share, counts) * (bounds.upper - bounds.lower)

@@ -1,4 +1,4 @@
-"""Policies: how likely each action is in each state."""
+"""Policies: the probability of each action in each state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Policy:
 
     @classmethod
     def deterministic(cls, model: str, graph: TransitionGraph, choice: IntArray) -> Policy:
-        """Return the policy that takes one pair in each state, [n_states]."""
+        """Return the deterministic policy that takes one given pair in each state, [n_states]."""
         probability = np.zeros(graph.n_pairs)
         probability[choice] = 1.0
         return cls(model, graph.hash, probability)

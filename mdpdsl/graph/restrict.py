@@ -1,4 +1,4 @@
-"""A part of a transition graph as a graph of its own."""
+"""Restrict a transition graph to some of its states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def restrict(graph: TransitionGraph, kept: BoolArray) -> TransitionGraph:
     new_index = np.cumsum(kept, dtype=np.int64) - 1
     kept_pairs = kept[graph.pair_state]
     kept_branches = np.repeat(kept_pairs, np.diff(graph.successor_start))
-    assert kept[graph.successor[kept_branches]].all(), "a branch leaves the states that are kept"
+    assert kept[graph.successor[kept_branches]].all(), "a branch leaves the states to keep"
 
     def per_branch(values: FloatArray | None) -> FloatArray | None:
         return None if values is None else values[kept_branches]

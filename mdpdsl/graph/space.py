@@ -1,4 +1,4 @@
-"""Finite spaces as products of variables: from indices to values and back, without a table."""
+"""Finite spaces as products of variables; indices and values are converted without a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 Value = bool | int | float | str
 
-#: How far a number may lie from a member of a finite set of numbers and still be that member.
+#: How far a number may differ from a member of a finite set and still count as that member.
 SET_TOLERANCE = 1e-9
 
 
@@ -43,7 +43,7 @@ class Variable:
         return self.edges[:-1] / 2 + self.edges[1:] / 2
 
     def values(self, index: IntArray) -> FloatArray:
-        """Return the number that stands for each cell."""
+        """Return the number that represents each cell."""
         if self.kind == "real":
             return self.centers[index]
         if self.kind == "set":
@@ -52,7 +52,7 @@ class Variable:
         return (index + self.low).astype(np.float64)
 
     def indices(self, values: FloatArray) -> IntArray:
-        """Return the cell of each number, -1 where it has none.
+        """Return the cell of each number, or -1 if it has none.
 
         Values of a real variable are wrapped or clipped into its range; NaN has no cell.
         """
@@ -89,7 +89,7 @@ class Variable:
         if self.kind == "set" and value.is_integer():
             return int(value)
         if self.edges is not None and abs(value) < 1e-12 * (self.edges[-1] - self.edges[0]):
-            return 0.0  # the middle of a cell around 0, but for rounding
+            return 0.0  # the centre of a cell around 0, without the rounding error
         return value
 
     def index_of(self, value: Value) -> int:
@@ -104,7 +104,7 @@ class Variable:
         raise ValueError(f"{value!r} is not a value of {self.describe()}")
 
     def describe(self) -> str:
-        """Say the variable as the language writes it."""
+        """Return the declaration of the variable, as in the language."""
         if self.kind == "bool":
             return f"{self.name} in bool"
         if self.kind == "int":
@@ -133,12 +133,12 @@ class Product:
 
     @cached_property
     def size(self) -> int:
-        """How many combinations there are (exact, however large)."""
+        """The number of combinations (exact, however large)."""
         return math.prod(v.size for v in self.variables)
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
-        """How far apart two codes are whose variable differs by one cell."""
+        """For each variable, the difference between the codes of neighbouring cells."""
         sizes = [v.size for v in self.variables]
         return tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
 
@@ -147,7 +147,7 @@ class Product:
         return (codes // self.strides[position]) % self.variables[position].size
 
     def native(self, code: int) -> dict[str, Value]:
-        """Return one combination by name, as a person writes it."""
+        """Return one combination as values by variable name, as a person writes it."""
         return {
             v.name: v.native(code // stride % v.size)
             for v, stride in zip(self.variables, self.strides, strict=True)
@@ -157,7 +157,7 @@ class Product:
         """Return the code of a full combination of values."""
         names = [v.name for v in self.variables]
         if sorted(values) != sorted(names):
-            raise ValueError(f"give a value for each of {', '.join(names)}; got {dict(values)!r}")
+            raise ValueError(f"give a value for each of {', '.join(names)}, not {dict(values)!r}")
         return sum(
             stride * v.index_of(values[v.name])
             for v, stride in zip(self.variables, self.strides, strict=True)
@@ -178,7 +178,7 @@ class StateSpace:
 
     @property
     def n_states(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return len(self.codes)
 
     def cells(self, name: str) -> IntArray:
@@ -199,18 +199,18 @@ class StateSpace:
         code = self.product.code_of(values)
         state = int(np.searchsorted(self.codes, code))
         if state == len(self.codes) or self.codes[state] != code:
-            raise ValueError(f"{dict(values)!r} is not a state of this model (it is unreachable)")
+            raise ValueError(f"{dict(values)!r} is not a state of this model: it cannot be reached")
         return state
 
     def indices(self, codes: IntArray) -> IntArray:
-        """Return the state of each product code, -1 where the model has no such state."""
+        """Return the state of each product code, or -1 if the model has no such state."""
         if len(self.codes) == 0:
             return np.full(len(codes), -1)
         place = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
         return np.where(self.codes[place] == codes, place, -1)
 
     def label(self, state: int) -> str:
-        """Say one state in a few characters."""
+        """Return a short label for a state."""
         native = self.native(state)
         texts = [_short(value) for value in native.values()]
         if len(texts) == 1 and isinstance(next(iter(native.values())), bool):
@@ -222,18 +222,18 @@ class StateSpace:
             if variable.name == name:
                 return position
         known = ", ".join(v.name for v in self.variables)
-        raise ValueError(f"no state variable is named {name!r}; there are {known}")
+        raise ValueError(f"unknown state variable {name!r}; the state variables are {known}")
 
 
 @dataclass(frozen=True, eq=False)
 class ActionSpace:
-    """The actions of a model: a product of a factor of names and of factors of values."""
+    """The actions of a model: the product of a factor of names and factors of values."""
 
     product: Product
 
     @property
     def n_actions(self) -> int:
-        """How many actions there are."""
+        """The number of actions."""
         return self.product.size
 
     @cached_property

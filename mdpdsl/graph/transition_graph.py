@@ -1,4 +1,4 @@
-"""The transition graph: a finite MDP in compressed rows, the type that everything else reads."""
+"""The transition graph: a finite MDP in compressed rows, which everything else reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 StateArray = npt.NDArray[np.int32]
 
-#: Rows must sum to 1 within this; a builder normalises what rounding left.
+#: Rows must sum to 1 with at most this error; builders normalise away rounding errors.
 ROW_SUM_TOLERANCE = 1e-9
 
 
@@ -28,7 +28,7 @@ class TransitionGraph:
     """A finite MDP in compressed rows: state -> pairs -> successors.
 
     A *pair* is a state with one of its available actions; pairs are numbered by state, then by
-    action. A graph whose dynamics are unknown has pairs and no branches.
+    action. A graph with unknown dynamics has pairs but no branches.
     """
 
     states: StateSpace
@@ -39,12 +39,12 @@ class TransitionGraph:
     successor: StateArray  # [n_branches]    state index, ascending within a pair
     probability: FloatArray  # [n_branches]    positive, sums to 1 within a pair
     initial: FloatArray  # [n_states]      sums to 1
-    reward: FloatArray | None = None  # [n_pairs]       expected, None where none is declared
-    branch_reward: FloatArray | None = None  # [n_branches]    where it depends on the next state
+    reward: FloatArray | None = None  # [n_pairs]       expected, None if none is declared
+    branch_reward: FloatArray | None = None  # [n_branches]    if it depends on the next state
     labels: Mapping[str, BoolArray] = field(default_factory=dict)  # name -> [n_states]
 
     def __post_init__(self) -> None:
-        """Check the shape of the arrays; contents are the builder's promise, see `validate`."""
+        """Check the shapes of the arrays; the builder guarantees their contents, see `validate`."""
         assert len(self.pair_start) == self.n_states + 1
         assert self.pair_start[-1] == self.n_pairs
         assert len(self.successor_start) == self.n_pairs + 1
@@ -53,22 +53,22 @@ class TransitionGraph:
 
     @property
     def n_states(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return self.states.n_states
 
     @property
     def n_actions(self) -> int:
-        """How many different actions there are, available everywhere or not."""
+        """The number of different actions, whether or not they are available everywhere."""
         return self.actions.n_actions
 
     @property
     def n_pairs(self) -> int:
-        """How many state-action pairs are available."""
+        """The number of pairs of a state and an action available there."""
         return len(self.pair_action)
 
     @property
     def n_branches(self) -> int:
-        """How many successors are stored in all."""
+        """The total number of successors stored."""
         return len(self.successor)
 
     @property
@@ -88,7 +88,7 @@ class TransitionGraph:
 
     @cached_property
     def hash(self) -> str:
-        """Identify the content: spaces, dynamics, start, rewards and labels."""
+        """A hash of the content: spaces, dynamics, initial distribution, rewards and labels."""
         digest = hashlib.sha256()
         for variable in (*self.states.variables, *self.actions.product.variables):
             digest.update(repr((variable.name, variable.kind, variable.size)).encode())
@@ -113,7 +113,7 @@ class TransitionGraph:
         return digest.hexdigest()[:16]
 
     def pair(self, state: int, action: int) -> int:
-        """Return the index of a pair; raise ValueError where the action is not available."""
+        """Return the index of a pair; raise ValueError if the action is not available."""
         start, end = self.pair_start[state], self.pair_start[state + 1]
         place = int(start + np.searchsorted(self.pair_action[start:end], action))
         if place == end or self.pair_action[place] != action:
@@ -138,7 +138,7 @@ class TransitionGraph:
         return csr_array((self.probability, self.successor, self.successor_start), shape=shape)
 
     def pair_incidence(self) -> csr_array:
-        """Return the sparse matrix [n_states, n_pairs] with a 1 where a pair belongs to a state."""
+        """Return the sparse matrix [n_states, n_pairs] with a 1 if a pair belongs to a state."""
         from scipy.sparse import csr_array
 
         indices = np.arange(self.n_pairs)
@@ -151,11 +151,11 @@ class TransitionGraph:
             state = int(np.argmin(np.diff(self.pair_start)))
             raise ValueError(f"state {self.states.native(state)} has no action")
         if self.pair_start[0] != 0 or self.successor_start[0] != 0:
-            raise ValueError("the first pair and the first successor must be at 0")
+            raise ValueError("pair_start and successor_start must begin with 0")
         if self.n_pairs and not 0 <= self.pair_action.min() <= self.pair_action.max() < (
             self.n_actions
         ):
-            raise ValueError("a pair has an action that there is not")
+            raise ValueError("a pair has an action that does not exist")
         self._validate_figures()
         if not self.has_dynamics:
             return
@@ -168,7 +168,7 @@ class TransitionGraph:
         sums = np.add.reduceat(self.probability, self.successor_start[:-1])
         if np.any(np.abs(sums - 1) > ROW_SUM_TOLERANCE):
             pair = int(np.argmax(np.abs(sums - 1)))
-            raise ValueError(f"the probabilities of pair {pair} sum to {sums[pair]}, not 1")
+            raise ValueError(f"the probabilities of pair {pair} sum to {sums[pair]:.9g}, not 1")
 
     def _repr_svg_(self) -> str | None:
         return represented("graph_picture", self)
@@ -177,17 +177,17 @@ class TransitionGraph:
         return represented("graph_html", self)
 
     def _validate_figures(self) -> None:
-        """Raise ValueError unless what states, pairs and branches carry fits them."""
+        """Raise ValueError unless the data of states, pairs and branches are well formed."""
         codes = self.states.codes
         if np.any(np.diff(codes) <= 0) or codes[0] < 0 or codes[-1] >= self.states.product.size:
-            raise ValueError("the states are not an ascending part of their product")
+            raise ValueError("the states are not ascending codes of their product")
         if not abs(self.initial.sum() - 1) <= ROW_SUM_TOLERANCE or np.any(self.initial < 0):
             raise ValueError("the initial distribution does not sum to 1")
         sizes = (("reward", self.n_pairs), ("branch_reward", self.n_branches))
         for name, size in sizes:
             numbers = getattr(self, name)
             if numbers is not None and (len(numbers) != size or not np.isfinite(numbers).all()):
-                raise ValueError(f"{name} must be {size} finite numbers")
+                raise ValueError(f"{name} must be an array of {size} finite numbers")
         for name, states in self.labels.items():
             if len(states) != self.n_states or states.dtype != np.bool_:
-                raise ValueError(f"the label {name} must be {self.n_states} truth values")
+                raise ValueError(f"the label {name} must be an array of {self.n_states} Booleans")

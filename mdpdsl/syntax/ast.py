@@ -1,6 +1,6 @@
-"""The syntax tree of a model file: what was written and where, nothing resolved yet.
+"""The syntax tree of a model file: what was written and where; names are not resolved yet.
 
-Two trees are equal when they say the same, wherever they stand: spans do not compare.
+Comparing trees ignores spans: two trees are equal if they say the same, wherever they occur.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from mdpdsl.diagnostics import Span
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Node:
-    """Anything that stands somewhere in the text.
+    """A part of the text.
 
-    Comparison and text are written once here: generated for each of the many nodes, they would
-    take longer to make at every start than a small file takes to check.
+    Comparison and `repr` are written here once: generating them for each of the many node types at
+    every start would take longer than checking a small file.
     """
 
     span: Span = field(kw_only=True, compare=False, repr=False)
 
     def __eq__(self, other: object) -> bool:
-        """Whether two nodes say the same, wherever they stand."""
+        """Whether two nodes say the same, wherever they occur."""
         if not isinstance(other, Node) or type(self) is not type(other):
             return False
         return _content(self) == _content(other)
@@ -36,7 +36,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ident(Node):
-    """A name where it is declared or referred to outside an expression."""
+    """A name in its declaration, or in a reference outside an expression."""
 
     text: str
 
@@ -53,7 +53,7 @@ class Expr(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Number(Expr):
-    """A number as written; whole unless it has a point or an exponent."""
+    """A number as written; an integer unless it has a point or an exponent."""
 
     text: str
 
@@ -77,7 +77,7 @@ class Boolean(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Text(Expr):
-    """A quoted text: a setting, or a column of a log."""
+    """A string in quotes: a setting, or a column of a log."""
 
     value: str
 
@@ -115,7 +115,7 @@ class Binary(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Expr):
-    """A chain such as `0 < x <= n`; one operator fewer than operands."""
+    """A chain such as `0 < x <= n`, with one operator fewer than operands."""
 
     operands: tuple[Expr, ...]
     operators: tuple[str, ...]
@@ -139,7 +139,7 @@ class Conditional(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Call(Expr):
-    """A function of the language applied to arguments."""
+    """A call of a built-in function."""
 
     function: Ident
     arguments: tuple[Expr, ...]
@@ -170,7 +170,7 @@ class BoolDomain(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RealOption(Node):
-    """`wrap`, `clip`, `bins N` or `edges [...]` behind an interval."""
+    """`wrap`, `clip`, `bins N` or `edges [...]` after an interval."""
 
     kind: str
     values: tuple[Expr, ...] = ()
@@ -368,14 +368,14 @@ class Explore(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Log(Node):
-    """`log { … }`: the columns of a user's file."""
+    """`log { … }`: the columns of a log file."""
 
     entries: tuple[Entry, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table(Node):
-    """`table actions { header row row … }`, as the flat list of its cells."""
+    """`table actions { header row row … }`, as a flat list of cells."""
 
     actions: tuple[Ident, ...]
     cells: tuple[Expr, ...]
@@ -405,7 +405,7 @@ Statement = (
 
 @dataclass(frozen=True)
 class ModelFile:
-    """The statements of a file in the order in which they stand."""
+    """The statements of a file, in order."""
 
     statements: tuple[Statement, ...]
 
@@ -429,7 +429,7 @@ def children(expression: Expr) -> tuple[Expr, ...]:
 
 
 def _compared(node: Node) -> tuple[str, ...]:
-    """Return the names of the fields that say what a node is; the same for all of its kind."""
+    """Return the names of the fields that are compared, which depend on the node's type only."""
     kind = type(node)
     if kind not in _COMPARED:
         _COMPARED[kind] = tuple(f.name for f in fields(kind) if f.compare)

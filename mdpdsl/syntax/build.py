@@ -1,6 +1,6 @@
 """From the parser's reductions to syntax tree nodes: one method per rule of the grammar.
 
-Each method receives the rule's children left to right: tokens, and nodes built before.
+Each method receives the rule's children from left to right: tokens, and nodes already built.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Protocol, TypeVar, cast
 from mdpdsl.diagnostics import Diagnostic, ModelError, Span
 from mdpdsl.syntax import ast
 
-#: Deeper expressions are refused; every pass over expressions may then recurse safely.
+#: Deeper expressions are rejected, so every pass over expressions can recurse safely.
 MAX_DEPTH = 120
 
 
 class Token(Protocol):
-    """A piece of the text, as the lexer cuts it."""
+    """A token from the lexer."""
 
     type: str
     value: str
@@ -31,7 +31,7 @@ N = TypeVar("N", bound=ast.Node)
 
 
 class Builder:
-    """The callbacks of the parser."""
+    """The parser's callbacks."""
 
     def start(self, children: Children) -> ast.ModelFile:
         return ast.ModelFile(tuple(cast(Sequence[ast.Statement], children)))
@@ -92,7 +92,7 @@ class Builder:
         actions = _first(children, _ActionList)
         condition = _first(children, _Condition)
         if condition is not None and condition.guard is None:
-            message = "a reward has no `otherwise`: rewards of all lines that apply add up"
+            message = "a reward cannot have `otherwise`: all reward lines that apply add up"
             help_text = "write `reward on … when GUARD : value`"
             raise ModelError([Diagnostic("E101", message, condition.span, help_text)])
         return ast.Reward(
@@ -220,7 +220,7 @@ class Builder:
         condition, value, otherwise = (_expr(children[i]) for i in (1, 3, 5))
         cases: tuple[tuple[ast.Expr, ast.Expr], ...] = ((condition, value),)
         depth = 1 + max(condition.depth, value.depth, otherwise.depth)
-        if isinstance(otherwise, ast.Conditional):  # `else if` goes on with the same chain
+        if isinstance(otherwise, ast.Conditional):  # `else if` continues the chain
             depth = max(1 + condition.depth, 1 + value.depth, otherwise.depth)
             cases, otherwise = (*cases, *otherwise.cases), otherwise.otherwise
         return _checked(ast.Conditional(cases, otherwise, span=_span(children)), depth)
@@ -271,7 +271,7 @@ class Builder:
         return replace(_expr(children[1]), span=_span(children))
 
 
-# What exists only between two reductions
+# Nodes that exist only between two reductions
 
 
 @dataclass(frozen=True)
@@ -302,12 +302,12 @@ def _span(children: Children) -> Span:
 
 
 def _checked(expression: ast.Expr, depth: int | None = None) -> ast.Expr:
-    """Refuse an expression that is too deep; its parts tell how deep it is, unless the caller."""
+    """Reject an expression that is too deep; the depth is computed from its parts if not given."""
     if depth is None:
         depth = 1 + max((child.depth for child in ast.children(expression)), default=0)
     if depth > MAX_DEPTH:
-        message = f"an expression nested more than {MAX_DEPTH} levels deep"
-        help_text = "name a part of it with `let`"
+        message = f"this expression is nested more than {MAX_DEPTH} levels deep"
+        help_text = "give a part of it a name with `let`"
         raise ModelError([Diagnostic("E103", message, expression.span, help_text)])
     return replace(expression, depth=depth)
 

@@ -1,8 +1,8 @@
-"""From syntax tree back to text, in the one canonical layout; comments keep their places.
+"""From syntax tree back to text, in the canonical layout; comments are kept.
 
-Parsing what is formatted gives the same tree again. A comment stays before the statement it stood
-before, or behind the line it stood behind; one in the middle of a statement moves before it. One
-blank line between statements is kept.
+Parsing the formatted text gives the same tree again. A comment before a statement, or at the end of
+a line, stays there; one in the middle of a statement moves before it. One blank line between
+statements is kept.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from mdpdsl.diagnostics import Source, Span
 from mdpdsl.syntax import ast
 
-#: Longer lines are broken before each branch.
+#: Longer `on` lines are broken before each branch.
 LINE_WIDTH = 100
 
 
 def format_file(file: ast.ModelFile, source: Source | None = None) -> str:
-    """Return the canonical text; with the source, its comments and blank lines are kept."""
+    """Return the canonical text; given the source, keep its comments and blank lines."""
     if source is None:
         return "".join(f"{format_statement(statement)}\n" for statement in file.statements)
     lines: list[str] = []
     comments = _comments(source)
-    position = 0  # of the next comment to be placed
+    position = 0  # of the next comment to place
     previous_end = 0
     for statement in file.statements:
         leading: list[tuple[int, str]] = []
@@ -97,7 +97,7 @@ def format_statement(statement: ast.Statement) -> str:
             return _table(statement)
 
 
-# Expressions, with the parentheses they need and no more
+# Expressions, with no more parentheses than they need
 
 _TOP, _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(10)
 _LEVEL = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT, "^": _POWER}
@@ -109,7 +109,7 @@ def format_expression(expression: ast.Expr) -> str:
 
 
 def _expression(expression: ast.Expr, least: int) -> str:
-    """Return the text, in parentheses where it binds less tightly than its place needs."""
+    """Return the text, in parentheses if it binds less tightly than its context requires."""
     text, level = _text_and_level(expression)
     return text if level >= least else f"({text})"
 
@@ -156,7 +156,7 @@ def _text_and_level(expression: ast.Expr) -> tuple[str, int]:
 
 def _binary(expression: ast.Binary) -> tuple[str, int]:
     level = _LEVEL[expression.operator]
-    if expression.operator == "^":  # binds to the right, and takes a sign behind it
+    if expression.operator == "^":  # right-associative; its right operand may have a sign
         left = _expression(expression.left, _ATOM)
         return f"{left}^{_expression(expression.right, _SIGN)}", level
     left = _expression(expression.left, level)
@@ -194,7 +194,7 @@ def _domain(domain: ast.Domain) -> str:
 
 
 def _bound(expression: ast.Expr) -> str:
-    """Return the end of a range, a short one without blanks: `0..n-1`."""
+    """Return the bound of a range; a short one has no spaces, as in `0..n-1`."""
     text = format_expression(expression)
     is_short = isinstance(expression, ast.Binary) and all(
         isinstance(part, ast.Name | ast.Number) for part in ast.children(expression)
@@ -262,21 +262,21 @@ def _discretize(statement: ast.Discretize) -> str:
     return text
 
 
-def _block(keyword: str, entries: Sequence[ast.Entry], behind: Sequence[str]) -> str:
-    """Return a block with its comments: behind each entry, and (last) before the brace."""
-    if not entries and not any(behind):
+def _block(keyword: str, entries: Sequence[ast.Entry], trailing: Sequence[str]) -> str:
+    """Return a block, with a comment after each entry that has one."""
+    if not entries and not any(trailing):
         return f"{keyword} {{ }}"
     settings = [f"{entry.key.text} = {format_expression(entry.value)}" for entry in entries]
     line = f"{keyword} {{ {'  '.join(settings)} }}"
-    if keyword == "explore" and not any(behind) and len(line) <= LINE_WIDTH:
+    if keyword == "explore" and not any(trailing) and len(line) <= LINE_WIDTH:
         return line
     width = max((len(entry.key.text) for entry in entries), default=0)
     lines = [f"  {entry.key.text:{width}} = {format_expression(entry.value)}" for entry in entries]
-    return "\n".join([f"{keyword} {{", *(_append(lines, behind)), "}"])
+    return "\n".join([f"{keyword} {{", *(_append(lines, trailing)), "}"])
 
 
-def _append(lines: Sequence[str], behind: Sequence[str]) -> Iterator[str]:
-    for line, comment in zip(lines, [*behind, *[""] * len(lines)], strict=False):
+def _append(lines: Sequence[str], trailing: Sequence[str]) -> Iterator[str]:
+    for line, comment in zip(lines, [*trailing, *[""] * len(lines)], strict=False):
         yield f"{line}  {comment}" if comment else line
 
 
@@ -297,7 +297,7 @@ def _table(table: ast.Table) -> str:
 
 
 def _table_rows(table: ast.Table, cells: list[str]) -> list[list[str]]:
-    """Cut the cells at names that the header has already named."""
+    """Split the cells into rows, which start at names that occur in the header."""
     header: list[str] = []
     rows: list[list[str]] = [header]
     for cell, text in zip(table.cells, cells, strict=True):
@@ -330,7 +330,7 @@ def _comments(source: Source) -> list[_Comment]:
 
 
 def _blank(source: Source, end: int, start: int, lines: Sequence[str]) -> list[str]:
-    """Return a blank line where the source has one in between."""
+    """Return a blank line if the source has one in between."""
     return [""] if lines and source.text.count("\n", end, start) > 1 else []
 
 
@@ -342,15 +342,15 @@ def _same_line(source: Source, end: int, comment: _Comment) -> bool:
 def _with_comments(
     statement: ast.Statement, inside: list[_Comment], source: Source
 ) -> tuple[str, list[_Comment]]:
-    """Return a statement's text with those comments that it can keep, and which these are."""
+    """Return a statement's text with the comments that can stay inside it, and those comments."""
     if not isinstance(statement, ast.Explore | ast.Log) or not inside:
         return format_statement(statement), []
     kept: list[_Comment] = []
-    behind = [""] * len(statement.entries)
+    trailing = [""] * len(statement.entries)
     for comment in inside:
         for index, entry in enumerate(statement.entries):
-            if not behind[index] and _same_line(source, entry.span.end, comment):
-                behind[index] = comment.text
+            if not trailing[index] and _same_line(source, entry.span.end, comment):
+                trailing[index] = comment.text
                 kept.append(comment)
     keyword = "explore" if isinstance(statement, ast.Explore) else "log"
-    return _block(keyword, statement.entries, behind), kept
+    return _block(keyword, statement.entries, trailing), kept

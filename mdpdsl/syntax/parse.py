@@ -1,7 +1,7 @@
-"""From text to syntax tree; the only module that knows the parser generator.
+"""From text to syntax tree; the only module that uses the parser generator.
 
-A file with a mistake is parsed again piece by piece, a piece beginning at each line that starts a
-statement, so that one mistake does not hide the others.
+A file with a syntax error is parsed again in pieces, each beginning at a line that starts a
+statement, so that one error does not hide the others.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from mdpdsl.syntax.words import KEYWORDS, STATEMENT_KEYWORDS
 
 @dataclass(frozen=True)
 class Parsed:
-    """What could be read of a file, and what could not.
+    """The statements of a file that could be parsed, and the errors in the others.
 
-    `lost_names` stand in statements that could not be read: uses of them are no mistake.
-    `lost_words` are the first words of these statements.
+    `lost_names` occur in statements that could not be parsed, so using them is not reported.
+    `lost_words` are the first words of those statements.
     """
 
     file: ast.ModelFile
@@ -43,7 +43,7 @@ class Parsed:
 
 
 def parse(source: Source) -> Parsed:
-    """Read a model file, with all the syntax mistakes in it."""
+    """Parse a model file, collecting all its syntax errors."""
     try:
         return Parsed(_parse_slice(source, 0, len(source.text), "start"), ())
     except ModelError as error:
@@ -60,7 +60,7 @@ def parse(source: Source) -> Parsed:
             names = _NAME.findall(_without_comments(source.text[start:end]))
             lost_names |= set(names)
             lost_words |= set(names[:1])
-    if not diagnostics:  # each piece is well-formed on its own where the whole is not
+    if not diagnostics:  # every piece parses on its own, but the whole file does not
         return Parsed(ast.ModelFile(tuple(statements)), first, frozenset(), KEYWORDS)
     file = ast.ModelFile(tuple(statements))
     lost = frozenset(lost_names - KEYWORDS)
@@ -68,7 +68,7 @@ def parse(source: Source) -> Parsed:
 
 
 def parse_expression(source: Source) -> ast.Expr:
-    """Read a single expression, such as a value on the command line."""
+    """Parse a single expression, such as a value on the command line."""
     expression = _parse_slice(source, 0, len(source.text), "expr")
     assert isinstance(expression, ast.Expr)
     return expression
@@ -76,17 +76,17 @@ def parse_expression(source: Source) -> ast.Expr:
 
 @dataclass(frozen=True)
 class Continuation:
-    """The statement that ends at some place of a text, and what may stand there next.
+    """The beginning of a statement up to a position in the text, and what may follow it.
 
-    `terminals` are names of the grammar, empty where a mistake stands before the place.
+    `terminals` are names in the grammar; there are none if a syntax error precedes the position.
     """
 
-    tokens: tuple[tuple[str, str], ...]  # terminal and text, since the statement's first line
+    tokens: tuple[tuple[str, str], ...]  # terminal and text, from the statement's first line on
     terminals: frozenset[str]
 
 
 def continuation(source: Source, offset: int) -> Continuation:
-    """Tell what may stand at a place, from the statement before it alone."""
+    """Return what may follow at a position, judging only by the statement before it."""
     before = Source(source.text[:offset], source.path)
     start, end = list(_pieces(before.text))[-1]
     text = TextSlice(before.text, start, end)
@@ -102,15 +102,15 @@ def continuation(source: Source, offset: int) -> Continuation:
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _UNAMBIGUOUS = [word for word in STATEMENT_KEYWORDS if word not in ("action", "log")]
-#: A line that starts a statement: a keyword (`action` and `log` may stand in expressions, too), a
-#: primed name that is set, or a word at the margin that may be a keyword misspelt.
+#: A line that starts a statement: with a keyword (`action` and `log` also occur in expressions),
+#: with an assignment to a primed name, or with an unindented word that may be a misspelt keyword.
 _PIECE_START = re.compile(
     rf"^[ \t]*(?:(?P<keyword>{'|'.join(_UNAMBIGUOUS)})\b(?!\s*=(?!=))"
     r"|action(?=\s+\w)|log(?=\s*\{)|(?P<primed>[^\W\d]\w*'\s*=(?!=)))"
     r"|^(?P<word>[^\W\d]\w+)[ \t]",
     re.MULTILINE,
 )
-#: What cannot end a statement: a line behind one of these goes on, if it starts with a primed name.
+#: What cannot end a statement: after one of these, a line with a primed name continues it.
 _UNFINISHED = re.compile(r"(?:[-+*/%^<>=,|:({\[~]|->|\b(?:and|or|not|then|else|if|when|in|on))\Z")
 
 
@@ -129,9 +129,9 @@ def _parser() -> Lark:
 
 
 def _cache_path(grammar: str) -> str | bool:
-    """Return where the parser's tables may be kept, which take long to compute; False if nowhere.
+    """Return where to cache the parser's tables, which are slow to compute; False if nowhere.
 
-    The name holds all that the tables depend on, so an old file is never taken for a new one.
+    The file name is a hash of everything the tables depend on, so a stale file is never used.
     """
     versions = f"{lark_version} {sys.version_info} {grammar}"
     name = f"parser-{hashlib.sha256(versions.encode()).hexdigest()[:16]}"
@@ -154,16 +154,16 @@ def _parse_slice(source: Source, start: int, end: int, rule: str) -> Any:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """Cut a text before each line that looks like the start of a statement, misspelt or not."""
+    """Split a text before each line that seems to start a statement, perhaps a misspelt one."""
     starts = [0]
     for match in _PIECE_START.finditer(text):
         word = match.group("word")
         if word and not difflib.get_close_matches(word, STATEMENT_KEYWORDS, n=1, cutoff=0.75):
             continue
         before = _without_comments(text[starts[-1] : match.start()]).rstrip()
-        goes_on = bool(match.group("primed") and _UNFINISHED.search(before))
-        goes_on |= match.group("keyword") == "on" and before.endswith("reward")
-        if match.start() > starts[-1] and not goes_on:
+        continues = bool(match.group("primed") and _UNFINISHED.search(before))
+        continues |= match.group("keyword") == "on" and before.endswith("reward")
+        if match.start() > starts[-1] and not continues:
             starts.append(match.start())
     yield from zip(starts, [*starts[1:], len(text)], strict=True)
 
@@ -173,14 +173,14 @@ def _without_comments(text: str) -> str:
 
 
 def _explain(error: UnexpectedInput, source: Source, end: int) -> Diagnostic:
-    """Say in a user's words what was found and what was expected."""
+    """Describe what was found and what was expected, in words a user knows."""
     if isinstance(error, UnexpectedCharacters):
         at = error.pos_in_stream or 0
         character = source.text[at]
         shown = f"`{character}`" if character.isprintable() else f"U+{ord(character):04X}"
         message = f"unexpected character {shown}"
         if character == '"':
-            message = "a text without its closing quote"
+            message = "this string has no closing quote"
         span = Span(at, at + 1)
         return Diagnostic("E102", message, span, _CHARACTER_HINTS.get(character), source=source)
     assert isinstance(error, UnexpectedToken)
@@ -206,7 +206,7 @@ def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
         name = _NAME.findall(before)[-1]
         return f"the next value is written with a prime: `{name}' = …`"
     if token.type == "ASSIGN" and statement == ["reward"]:
-        return "the reward stands behind a colon: `reward when … : 1`"
+        return "write the reward after a colon: `reward when … : 1`"
     if token.type == "ASSIGN" and "COMPARE" in accepts:
         return "`=` sets a value; `==` compares"
     if token.type == "IN" and "COMPARE" in accepts:
@@ -218,13 +218,13 @@ def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
     if token.type == "NUMBER" and before.endswith(",") and "PRIMED" in accepts:
         return "branches are separated by `|`; `,` joins the updates of one branch"
     if token.type == "COMMA" and "DOTDOT" in accepts:
-        return "a list of values stands in braces: `{0, 1, 2}`"
+        return "write a list of values in braces: `{0, 1, 2}`"
     if statement == ["reward"] and "COLON" in accepts:
-        return "the reward stands behind a colon: `reward : 1`"
+        return "write the reward after a colon: `reward : 1`"
     if statement == ["on"] and token.type in ("NUMBER", "COMPARE") and "NUMBER" not in accepts:
-        return "an action's value belongs into the guard: `on any when u == 1 -> …`"
+        return "test an action's value in the guard: `on any when u == 1 -> …`"
     if token.type == "NAME" and re.search(r"\d\Z", text):
-        return f"multiplication is written out: `{_last_number(text)}*{token.value}`"
+        return f"multiplication needs a `*`: `{_last_number(text)}*{token.value}`"
     if token.type == "COMPARE" and token.value == "==" and "ASSIGN" in accepts:
         return "`==` compares; `=` sets a value"
     if token.type == "STAR" and before.endswith("*"):
@@ -236,7 +236,7 @@ def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
     if token.type == "IF":
         return "put `if … then … else …` in parentheses inside an expression"
     if "NUMBER" in accepts and token.value in STATEMENT_KEYWORDS:
-        return "the expression before it is not finished"
+        return "the expression before it is incomplete"
     if "NAME" in accepts and token.value in KEYWORDS:
         return f"`{token.value}` is a reserved word; use another name"
     if token.type != "NAME":
@@ -244,8 +244,8 @@ def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
     hint = did_you_mean(token.value, [name.lower() for name in accepts])
     if hint is None and "STATE" in accepts:
         hint = (
-            f"a statement starts with a keyword ({', '.join(STATEMENT_KEYWORDS)}) or sets a "
-            f"primed variable: `{token.value}' = …`"
+            f"a statement starts with a keyword ({', '.join(STATEMENT_KEYWORDS)}), or is an "
+            f"equation such as `{token.value}' = …`"
         )
     return hint
 
@@ -256,18 +256,18 @@ def _last_number(text: str) -> str:
 
 
 _CHARACTER_HINTS = {
-    ";": "no terminators are needed; remove it",
+    ";": "remove it; statements need no terminator",
     "&": "write `and`",
-    "!": "write `not`, or `!=` for «is not equal»",
+    "!": "write `not` to negate, or `!=` for «not equal»",
     "?": "write `if … then … else …`",
-    "'": "a prime belongs right behind a variable's name (`x'`); texts use double quotes",
+    "'": "write a prime directly after a variable's name (`x'`), and strings in double quotes",
     "→": "write `->`",
     "≤": "write `<=`",
     "≥": "write `>=`",
     "≠": "write `!=`",
-    "−": "this is not the minus sign of the keyboard; write `-`",
+    "−": "this is a typographic minus sign; write `-`",
     "π": "write `pi`",
-    '"': "a text ends on the line where it starts",
+    '"': "a string must end on the line where it starts",
 }
 
 _OPERAND_STARTS = {"NUMBER", "NAME", "LPAREN", "MINUS"}
@@ -276,7 +276,7 @@ _WORDS = {
     "NAME": "a name",
     "PRIMED": "a primed variable such as `x'`",
     "NUMBER": "a number",
-    "STRING": "a text in double quotes",
+    "STRING": "a string in double quotes",
     "ASSIGN": "`=`",
     "TILDE": "`~`",
     "COMMA": "`,`",
@@ -296,7 +296,7 @@ _WORDS = {
 
 
 def _expectation(accepts: set[str]) -> str:
-    """Turn the parser's terminals into a short phrase, grouping what belongs together."""
+    """Turn the parser's terminals into a short phrase, grouping related ones."""
     rest = set(accepts)
     phrases: list[str] = []
     is_operand = rest >= _OPERAND_STARTS

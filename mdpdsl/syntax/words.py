@@ -1,4 +1,4 @@
-"""The words of the language."""
+"""The keywords of the language."""
 
 # fmt: off
 #: Words that start a statement.
@@ -7,7 +7,7 @@ STATEMENT_KEYWORDS = (
     "restart", "states", "discretize", "explore", "log", "table",
 )
 
-#: All words with a meaning of their own.
+#: All keywords.
 KEYWORDS = frozenset(STATEMENT_KEYWORDS) | {
     "in", "any", "all", "when", "otherwise", "stay", "bool", "wrap", "clip", "bins", "edges",
     "center", "uniform", "points", "sample", "seed", "if", "then", "else", "and", "or", "not",

@@ -213,7 +213,7 @@ def test_a_trillion_states_are_refused_with_their_number(tmp_path: Path) -> None
     (record,) = json.loads(done.stdout)["files"][0]["errors"]
     assert record["code"] == "E701"
     assert "1,000,000,000,000 states (10,000 x 10,000 x 10,000)" in record["message"]
-    assert "--max-states" in record["help"]
+    assert "max_states" in record["help"].replace("-", "_")  # an argument, or a flag
 
 
 def test_a_trillion_states_are_refused_before_a_million_are_looked_at(

@@ -83,7 +83,7 @@ def test_every_command_takes_a_run_and_tells_what_was_never_seen(
     for model in (folder / "short-run", folder / "short-run" / "estimate.npz"):
         outcome = quick(command, model, *options)
         assert outcome.status == 0
-        assert outcome.stderr.count("were never seen; their rows are uniform") == 1
+        assert outcome.stderr.count("were never visited; their rows are uniform") == 1
         record = quick(command, model, *options, "--json").json()
         assert record["unseen_pairs"] == 6 or record["unseen_pairs"] == 5
         told = f"{record['unseen_pairs']} of 8 pairs were never seen"

@@ -1,7 +1,7 @@
-"""An independent reading of finite models: one state at a time, in plain Python.
+"""An independent interpreter of finite models: one state at a time, in plain Python.
 
-It walks the syntax tree, not the compiler's terms, and knows finite variables, discrete noise,
-`on` lines, equations without circles, restarts, rewards and labels.
+It walks the syntax tree, not the compiler's terms, and supports finite variables, discrete noise,
+`on` lines, equations without cycles, restarts, rewards and labels.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class NaiveModel:
         return dict(zip(self.names, state, strict=True))
 
     def row(self, state: State, action: Env) -> dict[State, float] | None:
-        """Return the distribution of the next state; None where the action is not available."""
+        """Return the distribution of the next state; None if the action is not available."""
         here = self.env(state)
         if any(self.value(r.guard, here) for r in self._all(ast.Restart)):
             return dict(self.initial)

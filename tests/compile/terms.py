@@ -1,4 +1,4 @@
-"""Random typed terms over all functions of the language, with lets that are read several times."""
+"""Random typed terms with all functions of the language, and with lets used several times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mdpdsl.diagnostics import Span
 
 SPAN = Span(0, 0)
 COLOUR = Type("enum", frozenset({"red", "green"}))
-#: What terms read, as (kind, name).
+#: The variables that terms read, as (kind, name).
 NUMBERS = (("state", "x"), ("state", "n"), ("action", "u"), ("noise", "w"), ("next", "x"))
 TRUTHS = (("state", "b"),)
 COLOURS = (("state", "colour"),)
@@ -36,7 +36,7 @@ OF_TWO = ("+", "-", "*", "/", "%", "mod", "^", "atan2")
 OF_THREE = ("clip", "wrap")
 OF_ANY = ("min", "max")
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
-#: Numbers where functions change their ways.
+#: Numbers around which functions behave differently.
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.0, 2.5, -3.0, 7.0, 1e-3, 1e9, 1e300, inf)
 # fmt: on
 
@@ -60,7 +60,7 @@ def named(name: str, definition: Term) -> Term:
 
 @st.composite
 def real_terms(draw: st.DrawFn) -> Term:
-    """Draw a term of real type; every `let` drawn on the way may be read again later."""
+    """Draw a term of real type; every `let` drawn on the way may be used again later."""
     real_lets: list[Term] = []
     bool_lets: list[Term] = []
 

@@ -28,9 +28,9 @@ ROWS: dict[tuple[str, str], Array] = {
 INPUTS = {name: register for register, name in enumerate(ROWS)}
 #: Functions that the C library and NumPy compute differently, in the last digits.
 TRANSCENDENTAL = ("^", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "tanh")
-#: Of 0 and -0, NumPy returns one or the other, which differs between processors.
+#: NumPy may return 0 or -0 here, depending on the processor.
 EXTREMES = ("min", "max", "clip")
-#: How far apart they may be, in units of the last place.
+#: By how much they may differ, in units of the last place.
 MOST_ULPS = 4
 
 
@@ -66,7 +66,7 @@ def one_operation(function: str, *columns: FloatArray) -> FloatArray:
 
 
 def bits(values: Array) -> IntArray:
-    """Return numbers as bits, all NaN alike."""
+    """Return numbers as bits, with all NaN equal."""
     numbers = np.asarray(values, np.float64)
     return np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)
 
@@ -83,7 +83,7 @@ POOL = np.array(
 
 @pytest.mark.parametrize("function", sorted(FUNCTIONS))
 def test_each_function_agrees_with_numpy(function: str) -> None:
-    """All but the transcendental ones to the last bit, those to the last places."""
+    """Compare exactly, except for transcendental functions, which may differ in last places."""
     arity = {"clip": 3, "wrap": 3, "min": 2, "max": 2, "atan2": 2, "mod": 2}.get(function)
     if arity is None:
         arity = 2 if function in ("+", "-", "*", "/", "%", "^") or function[0] in "<>=!" else 1
@@ -106,9 +106,9 @@ def test_each_function_agrees_with_numpy(function: str) -> None:
 @settings(max_examples=600, deadline=None)
 @given(st.lists(real_terms(), min_size=1, max_size=2))
 def test_random_terms_have_the_same_bits_and_faults(terms: list[Term]) -> None:
-    """With the interpreter's own functions on both sides where they may differ; see above.
+    """Use the interpreter's own functions on both sides if the functions may differ; see above.
 
-    Otherwise a last digit, or the sign of zero, would decide jumps of `floor` or `if` further out.
+    Otherwise a last digit, or the sign of zero, could decide how `floor` or `if` jumps later.
     """
     own = {name: _elementwise(name) for name in (*TRANSCENDENTAL, *EXTREMES)}
     with pytest.MonkeyPatch.context() as patch:
@@ -131,7 +131,7 @@ def _elementwise(function: str) -> Callable[..., FloatArray]:
     return lambda *columns: one_operation(function, *columns)
 
 
-def test_a_let_is_computed_once_however_often_it_is_read() -> None:
+def test_a_let_is_computed_once_however_often_it_is_used() -> None:
     power = named("power", apply("sin", read("state", "x")))
     for level in range(30):
         condition = apply("<", read("state", "x"), constant(float(level)))
@@ -145,7 +145,7 @@ def test_a_let_is_computed_once_however_often_it_is_read() -> None:
     assert (again.begin, again.end, again.register) == (first.end, first.end, first.register)
 
 
-def test_what_reads_nothing_is_computed_beforehand() -> None:
+def test_constant_terms_are_computed_beforehand() -> None:
     half = apply("/", apply("+", constant(1.0), constant(2.0)), constant(6.0))
     always = apply("<", half, constant(1.0))
     term = Choose(((always, half),), read("state", "x"), type=REAL, span=SPAN)
@@ -157,7 +157,7 @@ def test_what_reads_nothing_is_computed_beforehand() -> None:
     assert code.registers[segment.register] == 0.5
 
 
-def test_a_fault_beforehand_is_left_to_the_run() -> None:
+def test_a_fault_in_a_constant_term_is_left_to_the_run() -> None:
     values, faults = interpreted([apply("/", constant(1.0), constant(0.0))], ROWS)
     assert np.isinf(values).all()
     assert (faults == 1).all()
@@ -174,7 +174,7 @@ def test_a_fault_says_where_and_why() -> None:
     for x, n, instruction, text in [
         (1.0, 0.0, 0, "division by zero"),
         (1e300, 1e-300, 0, "the quotient is too large"),
-        (1.0, -1.0, 1, "the root of a negative number"),
+        (1.0, -1.0, 1, "square root of a negative number"),
     ]:
         registers, faults = code.registers.copy(), np.zeros(len(code.registers), np.int64)
         registers[INPUTS["state", "x"]], registers[INPUTS["state", "n"]] = x, n

@@ -1,4 +1,4 @@
-"""Golden cases: each file of mistakes with the text a person reads."""
+"""Golden cases: files with errors, and the diagnostics as a person reads them."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from mdpdsl.diagnostics import CODES, Diagnostic, Source
 
 CASES = sorted((Path(__file__).parent.parent / "golden" / "diagnostics").glob("*.mdp"))
 
-#: Told about files and estimates, not about the contents of a model; see tests/cli, tests/estimate.
+#: These concern files and estimates, not the contents of a model; see tests/cli, tests/estimate.
 ELSEWHERE = {"E603", "W002", "W003"}
 
 
@@ -27,12 +27,12 @@ def diagnosed(path: Path) -> list[Diagnostic]:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_mistakes_are_told_as_in_the_golden_file(path: Path) -> None:
-    told = "\n\n".join(diagnostic.render() for diagnostic in diagnosed(path)) + "\n"
+def test_errors_are_rendered_as_in_the_golden_file(path: Path) -> None:
+    rendered = "\n\n".join(diagnostic.render() for diagnostic in diagnosed(path)) + "\n"
     golden = path.with_suffix(".txt")
     if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_text(told, "utf-8")
-    assert told == golden.read_text("utf-8")
+        golden.write_text(rendered, "utf-8")
+    assert rendered == golden.read_text("utf-8")
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
@@ -49,8 +49,8 @@ def test_json_says_the_same_as_the_text(path: Path) -> None:
 
 
 def test_every_code_has_a_golden_case() -> None:
-    told = {diagnostic.code for path in CASES for diagnostic in diagnosed(path)}
-    assert told | ELSEWHERE == CODES.keys()
+    found = {diagnostic.code for path in CASES for diagnostic in diagnosed(path)}
+    assert found | ELSEWHERE == CODES.keys()
 
 
 def test_a_case_named_after_a_code_shows_that_code() -> None:

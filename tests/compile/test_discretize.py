@@ -10,9 +10,9 @@ import mdpdsl
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
-#: Equally likely nodes of the reference integrals; each boundary of a cell is off by one at most.
+#: Equally likely nodes of the reference integrals; each cell edge is off by at most one node.
 N_NODES = 400_000
-#: What the reference integrals themselves may be off by, in total variation.
+#: The error of the reference integrals themselves, in total variation.
 REFERENCE_ERROR = 5e-5
 
 Step = Callable[[FloatArray, FloatArray], FloatArray]  # (x, noise) -> next x
@@ -162,7 +162,7 @@ def plane_reference(
     return np.array(rows)
 
 
-def test_an_equation_may_read_the_new_value_of_another_after_it_is_clipped() -> None:
+def test_an_equation_may_use_a_next_value_that_is_clipped() -> None:
     text = PLANE.format(mode="clip", more="", v="v + u*dt + w", p="p + v'*dt")
 
     def step(v: float, p: float, u: float, w: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -177,7 +177,7 @@ def test_an_equation_may_read_the_new_value_of_another_after_it_is_clipped() -> 
     assert off < REFERENCE_ERROR
 
 
-def test_an_equation_may_read_a_new_value_that_wraps() -> None:
+def test_an_equation_may_use_a_next_value_that_wraps() -> None:
     text = PLANE.format(mode="wrap", more="", v="v + u*dt + w", p="p + v'*dt")
 
     def step(v: float, p: float, u: float, w: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -251,7 +251,7 @@ def test_sampled_points_are_reproducible_and_near_the_grid() -> None:
     assert dense(one.graph)[0] == pytest.approx([0.7, 0.3, 0, 0], abs=0.02)
 
 
-def test_branches_and_equations_go_together() -> None:
+def test_branches_and_equations_can_be_combined() -> None:
     text = """
         mdp hybrid
         state mode in {idle, run}
@@ -274,7 +274,7 @@ def test_branches_and_equations_go_together() -> None:
     assert reached == {("run", 0.375): pytest.approx(0.9), ("idle", 0.125): pytest.approx(0.1)}
 
 
-def test_guards_are_judged_at_the_centre_of_a_cell() -> None:
+def test_guards_are_evaluated_at_the_centre_of_a_cell() -> None:
     graph = mdpdsl.loads("""
         mdp centre  state x in [0, 1] bins 2  action a  init x = 0.9
         restart when x >= 0.7
@@ -285,7 +285,7 @@ def test_guards_are_judged_at_the_centre_of_a_cell() -> None:
     assert dense(graph).tolist() == [[1.0]]
 
 
-def test_the_initial_distribution_is_laid_over_cells() -> None:
+def test_the_initial_distribution_is_integrated_over_cells() -> None:
     text = "mdp s  state x in [0, 4] bins 4  action a  init x ~ {}  x' = x"
     uniform = mdpdsl.loads(text.format("uniform(0.5, 2.5)")).graph
     assert uniform.initial == pytest.approx([0.25, 0.5, 0.25])
@@ -295,7 +295,7 @@ def test_the_initial_distribution_is_laid_over_cells() -> None:
     assert discrete.initial == pytest.approx([0.5, 0.5])
 
 
-def test_noises_that_do_not_meet_make_independent_variables() -> None:
+def test_variables_with_separate_noises_are_independent() -> None:
     text = """
         mdp apart
         state y in [-1, 1] edges [-1, 0, 0.5, 1]

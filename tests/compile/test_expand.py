@@ -1,4 +1,4 @@
-"""Expansion of finite models against an independent reading of them, state by state."""
+"""Expansion of finite models against an independent interpreter, state by state."""
 
 import math
 
@@ -12,7 +12,7 @@ from mdpdsl.compile import search
 from mdpdsl.graph.transition_graph import TransitionGraph
 from tests.compile.naive import NaiveModel, State
 
-#: Agreement of sums taken in another order.
+#: How far sums in different orders may differ.
 TOLERANCE = 1e-12
 
 
@@ -40,8 +40,8 @@ def assert_same(graph: TransitionGraph, naive: NaiveModel) -> None:
             expected = {index[s]: p for s, p in row.items()}
             assert found == pytest.approx(expected, abs=TOLERANCE)
             reward = sum(p * naive.reward(state, action, s) for s, p in row.items())
-            told = 0.0 if graph.reward is None else graph.reward[pair]
-            assert told == pytest.approx(reward, abs=1e-9)
+            stored = 0.0 if graph.reward is None else graph.reward[pair]
+            assert stored == pytest.approx(reward, abs=1e-9)
 
 
 FINITE = [
@@ -60,7 +60,7 @@ def test_shipped_models_mean_what_they_say(name: str) -> None:
 
 @st.composite
 def model_texts(draw: st.DrawFn) -> str:
-    """Draw a finite model whose updates stay in range and whose lines do not overlap."""
+    """Draw a finite model whose updates stay in range and whose guards do not overlap."""
     sizes = draw(st.lists(st.integers(2, 4), min_size=1, max_size=2))
     lines = ["mdp random", "param k = 2", "param p = 0.25"]
     names = [f"x{i}" for i in range(len(sizes))]
@@ -177,7 +177,7 @@ def test_a_model_too_large_says_how_large() -> None:
         _ = mdpdsl.loads("mdp v  state x in 1..10^12  action a  on a -> stay  init any").graph
 
 
-def test_values_lead_to_states_and_back() -> None:
+def test_values_and_states_convert_both_ways() -> None:
     graph = mdpdsl.load("taxi").graph
     for state in (0, 17, 499):
         assert graph.state(**graph.states.native(state)) == state
@@ -187,7 +187,7 @@ def test_values_lead_to_states_and_back() -> None:
         graph.state(row=9, col=0, passenger=0, destination=0)
 
 
-def test_a_graph_hash_tells_models_apart() -> None:
+def test_a_graph_hash_distinguishes_models() -> None:
     assert mdpdsl.load("riverswim").graph.hash == mdpdsl.load("riverswim", n=6).graph.hash
     assert mdpdsl.load("riverswim").graph.hash != mdpdsl.load("riverswim", n=7).graph.hash
     assert mdpdsl.load("riverswim").graph.hash != mdpdsl.load("riverswim", drift=0.1).graph.hash
@@ -198,7 +198,7 @@ def test_parameters_are_given_by_keyword() -> None:
     assert mdpdsl.load("riverswim", n="2*4").parameters["n"] == 8
     assert mdpdsl.load("pendulum", g=9).parameters["g"] == 9.0
     for wrong in (2.5, "x", None, True, math.nan):
-        with pytest.raises(mdpdsl.ModelError, match="needs an integer"):
+        with pytest.raises(mdpdsl.ModelError, match="must be an integer"):
             mdpdsl.load("riverswim", n=wrong)  # type: ignore[arg-type]
     with pytest.raises(mdpdsl.ModelError, match="did you mean `n`"):
         mdpdsl.load("riverswim", nn=3)

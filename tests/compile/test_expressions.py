@@ -52,7 +52,7 @@ numbers = st.recursive(
 
 
 def python_value(text: str, row: int) -> float | None:
-    """Evaluate with Python's own operators; None where they refuse."""
+    """Evaluate with Python's own operators; None if they raise an error."""
     naive = NaiveModel("mdp none")
     env = {name: values[row].item() for name, values in ROWS.items()}
     env |= {name: int(env[name]) for name in ("i", "j")}
@@ -91,7 +91,7 @@ def test_arrays_and_python_agree_on_values_and_on_faults(text: str) -> None:
             assert math.isclose(values[row], expected, rel_tol=1e-6, abs_tol=1e-6)
 
 
-def test_a_fault_in_a_branch_that_is_not_taken_is_none() -> None:
+def test_a_fault_in_a_branch_that_is_not_taken_does_not_count() -> None:
     scope = Scope()
     read = Read("state", "x", type=REAL, span=Span(0, 0))
     scope.definitions["x"] = Definition("state", Span(0, 0), read)

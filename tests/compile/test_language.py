@@ -1,4 +1,4 @@
-"""The examples of the language's definition, as written there."""
+"""The examples from the definition of the language, as written there."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The page of the diagnostics has every code, with an example that is told as printed."""
+"""The diagnostics page has every code, with an example as it is printed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_every_code_has_a_section_in_order() -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_an_example_of_a_code_is_told_as_printed(
+def test_an_example_of_a_code_is_shown_as_printed(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

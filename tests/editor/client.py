@@ -1,4 +1,4 @@
-"""A small client of the language server: JSON-RPC with headers over a process's pipes."""
+"""A small client for the language server: JSON-RPC with headers over the pipes of a process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import threading
 from types import TracebackType
 from typing import Any
 
-#: Generous: a server that takes longer hangs.
+#: Generous: a server that takes longer must be hanging.
 TIMEOUT = 60
 
 
 class Client:
-    """A started server; what it sends is sorted into answers and notifications."""
+    """A running server, whose messages are sorted into responses and notifications."""
 
     def __init__(self, encodings: list[str] | None = None, **options: object) -> None:
         self.process = subprocess.Popen(
@@ -34,7 +34,7 @@ class Client:
         self.capabilities = self.ask("initialize", {**params, "initializationOptions": options})[
             "capabilities"
         ]
-        self.tell("initialized", {})
+        self.notify("initialized", {})
 
     def __enter__(self) -> Client:
         return self
@@ -62,26 +62,26 @@ class Client:
         assert "error" not in answer, answer
         return answer["result"]
 
-    def tell(self, method: str, params: Any) -> None:
+    def notify(self, method: str, params: Any) -> None:
         """Send a notification."""
         self._send({"method": method, "params": params})
 
     def open(self, text: str, version: int = 1) -> list[dict[str, Any]]:
-        """Open a document with a name of its own; return the diagnostics of it."""
+        """Open a document under a new name; return its diagnostics."""
         self._n_opened += 1
         self.uri = f"file:///folder/model-{self._n_opened}.mdp"
         document = {"uri": self.uri, "languageId": "mdp", "version": version, "text": text}
-        self.tell("textDocument/didOpen", {"textDocument": document})
+        self.notify("textDocument/didOpen", {"textDocument": document})
         return self.diagnostics(version)
 
     def change(self, text: str, version: int) -> None:
-        """Put another text in the document's place."""
+        """Replace the text of the document."""
         document = {"uri": self.uri, "version": version}
         changes = [{"text": text}]
-        self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
+        self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
 
     def diagnostics(self, version: int) -> list[dict[str, Any]]:
-        """Wait for the diagnostics of a version; those of earlier ones may come before."""
+        """Wait for the diagnostics of a version; those of earlier versions may arrive first."""
         while True:
             params = self.notified("textDocument/publishDiagnostics")
             if (params["uri"], params.get("version")) == (self.uri, version):
@@ -99,7 +99,7 @@ class Client:
                 return params
 
     def at(self, method: str, line: int, character: int, **more: object) -> Any:
-        """Ask about a place of the document."""
+        """Send a request about a position in the document."""
         place = {"line": line, "character": character}
         params = {"textDocument": {"uri": self.uri}, "position": place, **more}
         return self.ask(f"textDocument/{method}", params)

@@ -1,4 +1,4 @@
-"""When documents are checked, and what of."""
+"""When documents are checked, and for what."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ URI = "file:///model.mdp"
 
 
 def model(n_states: int) -> Document:
-    """Return a model with a mistake that shows only in states."""
+    """Return a model with an error that occurs only in certain states."""
     text = f"mdp m state x in 1..{n_states} action a init any on a -> 0.5: stay | 0.4: x' = 1"
     return read_document(text, "model.mdp")
 
 
 def published(act: Callable[[Checks], None], *, stops: bool = False) -> tuple[list[list[str]], str]:
-    """Let checks run to their end; return the codes that they published and what they told."""
+    """Run checks to their end; return the published codes and the messages."""
     found: list[list[str]] = []
-    told: list[str] = []
+    messages: list[str] = []
 
     def publish(_document: Document, diagnostics: list[Diagnostic]) -> None:
         found.append([d.code for d in diagnostics])
         if stops:
             checks.stop(URI)
 
-    checks = Checks(publish, told.append)
+    checks = Checks(publish, messages.append)
 
     async def run() -> None:
         act(checks)
@@ -37,10 +37,10 @@ def published(act: Callable[[Checks], None], *, stops: bool = False) -> tuple[li
         await asyncio.gather(*others, return_exceptions=True)
 
     asyncio.run(run())
-    return found, "".join(told)
+    return found, "".join(messages)
 
 
-def test_a_small_model_is_built_while_it_is_typed_and_told_of_once() -> None:
+def test_a_small_model_is_built_while_it_is_typed_and_published_once() -> None:
     small = model(FEW_POINTS)
     assert published(lambda c: c.start(URI, lambda: small, is_typing=True)) == ([["E501"]], "")
     assert published(lambda c: c.start(URI, lambda: small, is_typing=False)) == ([["E501"]], "")
@@ -49,16 +49,16 @@ def test_a_small_model_is_built_while_it_is_typed_and_told_of_once() -> None:
 def test_a_larger_model_is_built_when_it_is_saved_only() -> None:
     large = model(FEW_POINTS + 1)
     assert published(lambda c: c.start(URI, lambda: large, is_typing=True)) == ([[]], "")
-    found, told = published(lambda c: c.start(URI, lambda: large, is_typing=False))
-    assert (found, told) == ([[], ["E501"]], "")
+    found, message = published(lambda c: c.start(URI, lambda: large, is_typing=False))
+    assert (found, message) == ([[], ["E501"]], "")
 
 
-def test_a_model_that_is_too_large_is_not_built_and_that_is_told_when_it_is_saved() -> None:
+def test_a_model_that_is_too_large_is_not_built_and_saving_it_says_so() -> None:
     vast = model(MANY_POINTS + 1)
     assert published(lambda c: c.start(URI, lambda: vast, is_typing=True)) == ([[]], "")
-    found, told = published(lambda c: c.start(URI, lambda: vast, is_typing=False))
+    found, message = published(lambda c: c.start(URI, lambda: vast, is_typing=False))
     assert found == [[]]
-    assert "states were not looked at" in told
+    assert "too large to check all states" in message
 
 
 def test_of_several_changes_only_the_last_is_checked() -> None:
@@ -72,13 +72,13 @@ def test_of_several_changes_only_the_last_is_checked() -> None:
     assert published(type_fast) == ([["E501"], ["E501"]], "")
 
 
-def test_a_check_that_is_stopped_says_nothing_more() -> None:
+def test_a_stopped_check_publishes_nothing_more() -> None:
     large = model(FEW_POINTS + 1)
     found, _ = published(lambda c: c.start(URI, lambda: large, is_typing=False), stops=True)
     assert found == [[]]
 
 
-def test_building_ends_when_a_newer_version_has_come() -> None:
+def test_building_stops_for_a_newer_version() -> None:
     stop = threading.Event()
     found = mistakes_unless_stopped(model(FEW_POINTS + 1), stop)
     assert found is not None

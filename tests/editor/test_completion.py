@@ -1,4 +1,4 @@
-"""What is suggested at a place may stand there."""
+"""Completions are possible at the cursor."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_these_and_no_others_are_suggested(typed: str, expected: list[str]) -> N
         ("init any when ", ["x", "sky", "near"], {"w", "force"}),
     ],
 )
-def test_what_may_be_read_here_comes_first_and_nothing_else(
+def test_only_names_that_may_be_used_here_come_first(
     typed: str, first: list[str], missing: set[str]
 ) -> None:
     found = suggested(typed)
@@ -96,18 +96,18 @@ def test_a_new_line_starts_a_statement() -> None:
     assert "x" not in found
 
 
-def test_a_line_that_goes_on_is_no_new_statement() -> None:
+def test_a_continued_line_does_not_start_a_statement() -> None:
     found = suggested("on go -> x' = x +\n  ")
     assert "x" in found
     assert not {"label", "param"} & set(found)
 
 
-def test_behind_a_mistake_everything_is_suggested() -> None:
+def test_after_a_syntax_error_everything_is_suggested() -> None:
     found = suggested("on go when = ")
     assert {"x", "w", "near", "when", "label"} <= set(found)
 
 
-def test_several_statements_may_stand_on_a_line() -> None:
+def test_a_line_may_contain_several_statements() -> None:
     assert suggested("label a when near  on ") == ["go", "wait", "any"]
     assert suggested("let z = action == go  init ") == ["x", "sky", "any"]
 

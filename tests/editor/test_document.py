@@ -1,4 +1,4 @@
-"""Names and their places, in files with and without mistakes."""
+"""Names and their positions, in files with and without errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def document() -> Document:
 
 
 def uses(text: str, context: str) -> list[int]:
-    """Return the lines on which a name is used that stands at the start of some context."""
+    """Return the lines on which a name is used, given some text that starts with it."""
     name = document().name_at(TEXT.index(context))
     assert name is not None
     assert name.text == text
@@ -52,23 +52,23 @@ def test_names_are_found_in_expressions_primes_and_parentheses() -> None:
     assert uses("far", "far ->") == [8, 10]
 
 
-def test_labels_columns_settings_and_functions_are_names_of_their_own() -> None:
+def test_labels_columns_settings_and_functions_have_their_own_namespaces() -> None:
     assert uses("sun", "sun when") == [13]  # the label, not the member
     assert uses("sun", "sun, rain") == [3, 9, 10, 13]
     assert uses("count", "count") == [15]
     assert uses("kappa", "kappa = n") == [14]
-    assert document().name_at(TEXT.index("kappa-dp")) is None  # a word, as it is written
+    assert document().name_at(TEXT.index("kappa-dp")) is None  # a word, not a name
     assert uses("max", "max(") == [10]
 
 
-def test_a_number_of_a_list_is_no_declaration() -> None:
+def test_a_parameter_in_a_set_of_numbers_is_not_a_declaration() -> None:
     name = document().name_at(TEXT.index("n}\nstate x"))
     assert name is not None
     assert [o.span.start for o in document().declarations(name)] == [TEXT.index("n = 3")]
 
 
 @pytest.mark.parametrize("name", shipped_models())
-def test_every_name_of_a_shipped_model_is_known_and_stands_where_it_is_said(name: str) -> None:
+def test_every_name_of_a_shipped_model_is_known_and_located(name: str) -> None:
     text = read_source(name).text
     read = read_document(text, name)
     assert read.mistakes() == list(Model(read.source).checked.diagnostics)
@@ -79,11 +79,11 @@ def test_every_name_of_a_shipped_model_is_known_and_stands_where_it_is_said(name
         if occurrence.space == "name" and occurrence.text != "action":
             assert read.declarations(occurrence), occurrence
     for before, after in pairwise(read.occurrences):
-        assert before.span.end <= after.span.start  # no name is told twice
+        assert before.span.end <= after.span.start  # no name is listed twice
     assert outline(read)[0].kind == "model"
 
 
-def test_names_in_a_statement_that_cannot_be_read_are_still_found() -> None:
+def test_names_in_a_statement_that_cannot_be_parsed_are_still_found() -> None:
     broken = TEXT.replace("param n = 3", "param n = = 3") + "on go when x ==\n"
     read = read_document(broken, "weather.mdp")
     name = read.name_at(broken.rindex("x =="))

@@ -1,4 +1,4 @@
-"""The language server, started as editors start it and asked over its protocol."""
+"""The language server, started as editors start it and used over its protocol."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdpdsl.syntax.format import format_file
 from mdpdsl.syntax.parse import parse
 from tests.editor.client import TIMEOUT, Client
 
-#: Line 4 has characters of one, two and four bytes in UTF-8; 𝜋 is two units of UTF-16.
+#: Line 4 has characters of one, two and four bytes in UTF-8; 𝜋 is two UTF-16 code units.
 MODEL = """\
 mdp rooms "Two rooms"
 param p = 0.5  # how often the door opens
@@ -40,7 +40,7 @@ def client(server: Client) -> Client:
 
 
 def units(line: int, text: str, occurrence: int = 0) -> int:
-    """Return where a text stands in a line, in units of UTF-16."""
+    """Return the position of a text in a line, in UTF-16 code units."""
     at = -1
     for _ in range(occurrence + 1):
         at = LINES[line].index(text, at + 1)
@@ -56,11 +56,11 @@ def hover(client: Client, line: int, text: str, occurrence: int = 0) -> str:
 
 
 def labels(answer: dict[str, Any]) -> list[str]:
-    """Return what is suggested, in the order in which editors show it."""
+    """Return the suggestions in the order in which editors show them."""
     return [item["label"] for item in sorted(answer["items"], key=lambda item: item["sortText"])]
 
 
-def test_the_server_says_what_it_can(client: Client) -> None:
+def test_the_server_lists_its_features(client: Client) -> None:
     offered = client.capabilities
     for feature in ("hover", "definition", "references", "documentFormatting", "documentSymbol"):
         assert offered[f"{feature}Provider"], feature
@@ -68,11 +68,11 @@ def test_the_server_says_what_it_can(client: Client) -> None:
     assert offered["positionEncoding"] == "utf-16"
 
 
-def test_hover_tells_types_values_and_comments(client: Client) -> None:
-    told = hover(client, 1, "p =")
-    assert "param p = 0.5" in told
-    assert "a real number, value **0.5**" in told
-    assert "how often the door opens" in told
+def test_hover_shows_types_values_and_comments(client: Client) -> None:
+    text = hover(client, 1, "p =")
+    assert "param p = 0.5" in text
+    assert "a real number, value **0.5**" in text
+    assert "how often the door opens" in text
     assert "`room in {left, right}`, 2 values" in hover(client, 2, "room")
     assert "action 2 of 2: `go`, `wait`" in hover(client, 6, "wait")
     assert "a value of `room in {left, right}`" in hover(client, 5, "left")
@@ -91,14 +91,14 @@ def test_hover_over_nothing_is_null(client: Client) -> None:
     assert client.at("hover", 2, units(2, "{")) is None
 
 
-def test_a_name_leads_to_its_definition_behind_other_characters(client: Client) -> None:
+def test_a_definition_is_found_after_wide_characters(client: Client) -> None:
     (found,) = client.at("definition", 7, units(7, "p  label"))
     assert found["uri"] == client.uri
     assert found["range"]["start"] == {"line": 1, "character": 6}
     assert found["range"]["end"] == {"line": 1, "character": 7}
 
 
-def test_references_are_all_places_of_a_name(client: Client) -> None:
+def test_references_are_all_occurrences_of_a_name(client: Client) -> None:
     place = 2, units(2, "room")
     context = {"includeDeclaration": False}
     found = client.at("references", *place, context=context)
@@ -167,9 +167,9 @@ def test_only_the_last_of_several_quick_changes_is_checked(client: Client) -> No
     assert client.notifications.empty()
 
 
-def test_closing_takes_the_diagnostics_away(client: Client) -> None:
+def test_closing_removes_the_diagnostics(client: Client) -> None:
     assert client.open(MODEL.replace("param p = 0.5", "param p ="))
-    client.tell("textDocument/didClose", {"textDocument": {"uri": client.uri}})
+    client.notify("textDocument/didClose", {"textDocument": {"uri": client.uri}})
     assert client.notified("textDocument/publishDiagnostics")["diagnostics"] == []
 
 
@@ -182,16 +182,16 @@ def test_a_larger_model_is_built_when_it_is_saved(client: Client) -> None:
     assert client.diagnostics(1) == []
     client.change(wrong, 2)
     assert client.diagnostics(2) == []
-    client.tell("textDocument/didSave", {"textDocument": {"uri": client.uri}})
+    client.notify("textDocument/didSave", {"textDocument": {"uri": client.uri}})
     assert client.diagnostics(2) == []
     assert [found["code"] for found in client.diagnostics(2)] == ["E501"]
 
 
-def test_a_model_too_large_to_look_at_is_told_of(client: Client) -> None:
+def test_a_model_too_large_to_check_gives_a_message(client: Client) -> None:
     large = MODEL.replace("init room = left", "init any").replace("0.5", "0.5 state t in 0..10^8")
     assert client.open(large) == []
     message = client.notified("window/logMessage")["message"]
-    assert "states were not looked at" in message
+    assert "too large to check all states" in message
 
 
 def test_an_unfinished_statement_does_not_stop_the_others(client: Client) -> None:
@@ -225,11 +225,11 @@ def test_the_client_may_say_where_the_documentation_is() -> None:
         assert found["codeDescription"]["href"] == "https://example.org/diagnostics/#e201"
 
 
-def test_the_server_ends_when_it_is_told() -> None:
+def test_the_server_exits_on_request() -> None:
     with Client() as client:
         client.open(MODEL)
         assert client.ask("shutdown", None) is None
-        client.tell("exit", None)
+        client.notify("exit", None)
         assert client.process.wait(TIMEOUT) == 0
 
 

@@ -177,7 +177,7 @@ FAILURES = {
     ),
     "a guard without a value": (
         "restart when sqrt(0.35 - x) > 2\nx' = min(x + 0.15, 0.45)",
-        r"step 3: the root of a negative number \(<text>:6:14\), in x = 0.4 under go; guard",
+        r"step 3: square root of a negative number \(<text>:6:14\), in x = 0.4 under go; guard",
     ),
     "a value that is not finite": (
         "x' = if x > 0.15 and x < 0.24 then inf else x + 0.1",

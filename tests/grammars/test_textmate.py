@@ -1,4 +1,4 @@
-"""The colours of editors follow the grammar of the language."""
+"""The colours in editors follow the grammar of the language."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARK = Lark(
     (FOLDER / "mdp.lark").read_text("utf-8"), parser="lalr", lexer="contextual", start="start"
 )
 
-#: What colours a word of the language: a keyword, or where it is called or set, that.
+#: The scopes of a keyword, and of a word that is called or set.
 KEYWORD_SCOPES = r"keyword\.|storage\.|variable\.language|constant\.language"
 CALLED_OR_SET = rf"{KEYWORD_SCOPES}|support\.function|variable\.parameter\.setting"
 EXPECTED = {
@@ -62,7 +62,7 @@ def test_every_keyword_is_coloured(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", sorted(ARITY))
-def test_every_function_is_coloured_where_it_is_called(word: str) -> None:
+def test_every_function_call_is_coloured(word: str) -> None:
     found = scopes(GRAMMAR, f"let y = {word}(x)")
     assert found[8 : 8 + len(word)] == ["support.function.mdp"] * len(word)
     assert found[-2] == "variable.other.mdp"
@@ -107,7 +107,7 @@ def test_all_expressions_compile() -> None:
         compiled(expression)
 
 
-def test_the_extension_points_to_files_that_are_there() -> None:
+def test_the_extension_points_to_existing_files() -> None:
     manifest = json.loads((FOLDER / "package.json").read_text("utf-8"))
     (language,) = manifest["contributes"]["languages"]
     (grammar,) = manifest["contributes"]["grammars"]

@@ -1,4 +1,4 @@
-"""A small engine for TextMate grammars: enough of it to colour a text as editors do."""
+"""A small engine for TextMate grammars, sufficient to colour a text as editors do."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Rule = dict[str, Any]
 
 @dataclass(frozen=True)
 class Grammar:
-    """The rules of a grammar; editors try them in turn at every place."""
+    """The rules of a grammar; editors try them in turn at every position."""
 
     patterns: tuple[Rule, ...]
     repository: dict[str, Rule]
 
     def rules(self, patterns: Any) -> Iterator[Rule]:
-        """Return the rules that patterns stand for, with what they include."""
+        """Return the rules of some patterns, including those they refer to."""
         for pattern in patterns:
             if "include" in pattern:
                 yield from self.rules([self.repository[pattern["include"].removeprefix("#")]])
@@ -39,7 +39,7 @@ def read_grammar(path: Path) -> Grammar:
 
 
 def scopes(grammar: Grammar, text: str) -> list[str]:
-    """Return the innermost scope of every character, empty where it has none."""
+    """Return the innermost scope of every character, empty if it has none."""
     found: list[str] = []
     stack: list[Rule] = []
     for line in text.splitlines(keepends=True):
@@ -48,7 +48,7 @@ def scopes(grammar: Grammar, text: str) -> list[str]:
 
 
 def expressions(grammar: Grammar) -> list[str]:
-    """Return every regular expression of a grammar."""
+    """Return every regular expression in a grammar."""
     pending: list[Any] = [list(grammar.patterns), grammar.repository]
     found = []
     while pending:

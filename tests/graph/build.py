@@ -1,4 +1,4 @@
-"""Transition graphs made by hand, for tests and for looking at pictures."""
+"""Transition graphs made by hand, for tests and for viewing pictures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def enum_variable(name: str, *members: str) -> Variable:
 
 
 def real_variable(name: str, low: float, high: float, size: int, wraps: bool = False) -> Variable:
-    """Return a real range cut into equal cells."""
+    """Return a real range divided into equal cells."""
     return Variable(name, "real", size, edges=np.linspace(low, high, size + 1), wraps=wraps)
 
 
@@ -34,7 +34,7 @@ def set_variable(name: str, *numbers: float) -> Variable:
 
 
 def named_actions(*names: str) -> ActionSpace:
-    """Return actions that have names."""
+    """Return named actions."""
     return ActionSpace(Product((enum_variable("action", *names),)))
 
 
@@ -47,7 +47,7 @@ def graph_from_rows(
     reward: Callable[[int, int], float] | None = None,
     labels: Mapping[str, BoolArray] | None = None,
 ) -> TransitionGraph:
-    """Return the graph of nested mappings, by default over one integer `s`, starting in 0."""
+    """Return the graph of nested mappings, by default over one integer `s` that starts at 0."""
     n_states = len(rows)
     space = StateSpace(
         Product(tuple(variables or [int_variable("s", n_states)])),
@@ -94,7 +94,7 @@ def riverswim(n: int = 6) -> TransitionGraph:
 
 
 def weather() -> TransitionGraph:
-    """Return two states, two actions, every transition possible."""
+    """Return a graph with two states and two actions, in which every transition is possible."""
     rows = [
         {0: {0: 0.8, 1: 0.2}, 1: {0: 0.9, 1: 0.1}},
         {0: {0: 0.4, 1: 0.6}, 1: {0: 0.5, 1: 0.5}},
@@ -104,7 +104,7 @@ def weather() -> TransitionGraph:
 
 
 def slippery_grid(n: int, names: tuple[str, str] = ("x", "y"), walls: int = 0) -> TransitionGraph:
-    """Return an n x n grid, 0.8 ahead and 0.1 to either side, absorbing in the last corner."""
+    """Return an n x n grid: 0.8 ahead, 0.1 to either side; the last corner is absorbing."""
     cells = [c for c in range(n * n) if not (walls and c % walls == walls - 2 and c % n)]
     number = {cell: i for i, cell in enumerate(cells)}
     moves = [(0, 1), (0, -1), (-1, 0), (1, 0)]
@@ -178,7 +178,7 @@ def random_graph(
 
 
 def courier() -> TransitionGraph:
-    """Return a model of three variables: a place, a tank and a parcel, 150 states."""
+    """Return a model with three variables (place, tank, parcel) and 150 states."""
     product = Product(
         (int_variable("place", 5), int_variable("tank", 15), Variable("parcel", "bool", 2))
     )
@@ -206,7 +206,7 @@ def courier() -> TransitionGraph:
 
 
 def ruin(n: int) -> TransitionGraph:
-    """Return a chain with absorbing ends, through which a gambler walks at random."""
+    """Return a chain with absorbing ends, on which a gambler walks at random."""
     rows: list[dict[int, dict[int, float]]] = [{0: {0: 1.0}}]
     rows += [{0: {s - 1: 0.5, s + 1: 0.5}} for s in range(1, n - 1)]
     rows.append({0: {n - 1: 1.0}})
@@ -221,7 +221,7 @@ def ruin(n: int) -> TransitionGraph:
 
 
 def countdown(n_rounds: int, n_places: int) -> TransitionGraph:
-    """Return a game of rounds, each a class of places of its own, the last one closed."""
+    """Return a game with rounds, each its own class of places; the last one is closed."""
     rows = []
     for time in range(n_rounds):
         for place in range(n_places):

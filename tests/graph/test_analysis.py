@@ -38,7 +38,7 @@ def small_graphs(draw: st.DrawFn) -> TransitionGraph:
 
 @pytest.fixture(params=["closure", "scipy", "scipy and wide waves"], autouse=True)
 def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take every test down the route for small graphs and down that for large ones."""
+    """Run every test with the algorithm for small graphs and with those for large ones."""
     if request.param != "closure":
         monkeypatch.setattr(analysis, "SMALL_N_STATES", -1)
     if request.param == "scipy and wide waves":
@@ -46,7 +46,7 @@ def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def step_graph(graph: TransitionGraph) -> nx.DiGraph:
-    """Return the states and the steps between them, for the oracle."""
+    """Return the states and the steps between them, for the reference algorithm."""
     steps = nx.DiGraph()
     steps.add_nodes_from(range(graph.n_states))
     for pair in range(graph.n_pairs):
@@ -78,7 +78,7 @@ def test_a_start_may_be_a_mask_or_an_array_of_states(
     assert np.array_equal(by_number, by_mask)
 
 
-def test_nothing_is_reached_from_no_start() -> None:
+def test_without_a_start_nothing_is_reached() -> None:
     assert not reachable_states(riverswim(), np.array([], dtype=np.int64)).any()
 
 

@@ -1,4 +1,4 @@
-"""Facts about graphs of a million states, on which a loop over states would not end."""
+"""Facts about graphs with a million states, for which a loop over states would be too slow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.graph.build import int_variable
 
 
 def million(targets: np.ndarray, n_actions: int, absorbing: list[int]) -> TransitionGraph:
-    """Return a large graph with these successors of every state, cut by action, [n, width]."""
+    """Return a large graph with these successors of each state, split among actions, [n, width]."""
     n_states, width = targets.shape
     targets[absorbing] = np.array(absorbing)[:, np.newaxis]
     n_pairs, n_successors = n_states * n_actions, width // n_actions

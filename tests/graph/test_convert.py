@@ -1,4 +1,4 @@
-"""Facts about conversions: what goes out comes back the same."""
+"""Facts about conversions: converting there and back changes nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.graph.build import (
     weather,
 )
 
-#: What summing a row in another order may change.
+#: By how much summing a row in another order may change the sum.
 ROUNDING = 1e-12
 
 
@@ -75,9 +75,7 @@ def test_a_file_gives_back_the_same_hash(graph: TransitionGraph, tmp_path: Path)
     assert list(back.labels) == list(graph.labels)
 
 
-def test_a_file_is_written_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_written_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.npz"
     to_npz(riverswim(), path)
 
@@ -179,7 +177,7 @@ def test_single_precision_rows_are_normalised_and_wrong_ones_refused() -> None:
         from_scipy([np.array([[0.9, 0.0], [0.0, 1.0]])])
 
 
-def test_a_stored_zero_is_no_branch() -> None:
+def test_a_stored_zero_is_not_a_branch() -> None:
     stored = csr_array((np.array([0.0, 1.0, 1.0]), np.array([0, 1, 0]), np.array([0, 2, 3])))
     graph = from_scipy([stored])
     assert graph.successor.tolist() == [1, 0]

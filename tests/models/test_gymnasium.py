@@ -201,14 +201,14 @@ def _points(low: float, high: float, number: int) -> FloatArray:
 
 
 def _clipped_cells(mean: float, deviation: float, edges: FloatArray) -> FloatArray:
-    """Return the chance of each cell for a normal value that saturates at the ends."""
+    """Return the probability of each cell for a normal value that saturates at the ends."""
     inner = edges[1:-1]
     below = ndtr((inner - mean) / deviation) if deviation else (mean < inner).astype(float)
     return np.diff(np.concatenate([[0.0], below, [1.0]]))
 
 
 def _wrapped_cells(mean: float, deviation: float, edges: FloatArray) -> FloatArray:
-    """Return the chance of each cell for a normal value on a circle."""
+    """Return the probability of each cell for a normal value on a circle."""
     turns = 2 * np.pi * np.arange(-3, 4)[:, None]
     below = np.asarray(ndtr((edges + turns - mean) / deviation))
     return np.asarray(np.diff(below, axis=1).sum(axis=0))

@@ -1,4 +1,4 @@
-"""Every shipped model: what its opening comment promises, and facts known independently of it."""
+"""Every shipped model: the claims in its opening comment, and facts known independently."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 MODELS = Path(__file__).parents[2] / "models"
 NAMES = sorted(path.stem for path in MODELS.glob("*.mdp"))
 
-EXACT = 1e-12  # where the numbers are sums of a few written ones
-CDF = 1e-9  # where cell probabilities are differences of normal CDFs
-ITERATED = 1e-9  # where values come from iterating until nothing moves
+EXACT = 1e-12  # for sums of a few numbers in the file
+CDF = 1e-9  # for cell probabilities that are differences of normal CDFs
+ITERATED = 1e-9  # for values from iterating until nothing changes
 
-#: Written in the language reference without one.
+#: The language reference has this model without a title.
 UNTITLED = {"weather"}
-#: Spaces alone, by design.
+#: These declare only their spaces, by design.
 WITHOUT_DYNAMICS = {"pendulum_unknown"}
-#: Absorbing, or with states that only the table of the source has.
+#: These have absorbing states, or states that are only in the table of the source.
 NOT_COMMUNICATING = {
     "cliff_walking",
     "frozen_lake",
@@ -45,7 +45,7 @@ def load(name: str, **params: Any) -> TransitionGraph:
     return mdpdsl.load(MODELS / f"{name}.mdp", **params).graph
 
 
-# What every file promises
+# What every file must contain
 
 
 def opening_comment(name: str) -> str:
@@ -139,7 +139,7 @@ def test_riverswim_has_the_matrix_of_the_paper() -> None:
     np.testing.assert_allclose(rewards_of(load("riverswim")), rewards.ravel(), rtol=0, atol=EXACT)
 
 
-def test_riverswim_pays_most_to_who_always_swims_right() -> None:
+def test_riverswim_pays_most_for_always_swimming_right() -> None:
     weights = np.array([1, 12, 84, 588, 4116, 3601.5])  # detailed balance, from the left
     np.testing.assert_allclose(best_gain("riverswim"), weights[-1] / weights.sum(), atol=ITERATED)
 
@@ -265,7 +265,7 @@ def test_gambler_wins_as_often_as_bold_play_does() -> None:
 
 
 def bold_play(capital: int, goal: int, heads: float) -> float:
-    """Return the chance to reach the goal by staking all that is useful (Dubins, Savage 1965)."""
+    """Return the probability of reaching the goal by bold play (Dubins, Savage 1965)."""
     # The binary fraction capital/goal need not end; 60 digits are beyond rounding.
     value, chance = 0.0, 1.0
     for _ in range(60):
@@ -522,7 +522,7 @@ def test_the_unknown_pendulum_has_the_spaces_of_the_known_one() -> None:
     assert unknown.actions.labels == known.actions.labels
 
 
-# Oracles: small, dense and slow
+# Reference algorithms: small, dense and slow
 
 
 def dense(graph: TransitionGraph) -> FloatArray:
@@ -600,7 +600,7 @@ def points(edges: FloatArray, cell: int, number: int) -> FloatArray:
 
 
 def clipped_cells(mean: FloatArray, deviation: float, edges: FloatArray) -> FloatArray:
-    """Return the chance of each cell for normal values that saturate at the ends, [..., cell]."""
+    """Return the probability of each cell for normal values clipped at the ends, [..., cell]."""
     inner, mean = edges[1:-1], mean[..., None]
     below = ndtr((inner - mean) / deviation) if deviation else (mean < inner).astype(float)
     ends = np.ones_like(mean)
@@ -608,7 +608,7 @@ def clipped_cells(mean: FloatArray, deviation: float, edges: FloatArray) -> Floa
 
 
 def wrapped_cells(mean: FloatArray, deviation: float, edges: FloatArray) -> FloatArray:
-    """Return the chance of each cell for normal values on a circle, [..., cell]."""
+    """Return the probability of each cell for normal values on a circle, [..., cell]."""
     span = edges[-1] - edges[0]
     chances = np.zeros((*mean.shape, len(edges) - 1))
     for turn in range(-3, 4):
@@ -618,5 +618,5 @@ def wrapped_cells(mean: FloatArray, deviation: float, edges: FloatArray) -> Floa
 
 
 def uniform_cells(low: float, high: float, edges: FloatArray) -> FloatArray:
-    """Return the chance of each cell for a uniform value."""
+    """Return the probability of each cell for a uniform value."""
     return np.diff(np.clip((edges - low) / (high - low), 0, 1))

@@ -1,4 +1,4 @@
-"""Parsing what was formatted gives the same tree, and nothing of a file is lost."""
+"""Parsing formatted text gives the same tree, and nothing in a file is lost."""
 
 import re
 

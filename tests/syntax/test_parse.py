@@ -52,7 +52,7 @@ def test_else_if_is_one_chain() -> None:
     assert len(found.cases) == 2
 
 
-def test_spans_cover_what_they_stand_for() -> None:
+def test_spans_cover_the_text_of_their_nodes() -> None:
     text = "mdp m\non go when x > 1 -> 0.5: x' = (x + 1)*2 | 0.5: stay\n"
     rule = parse(Source(text, "text")).file.statements[1]
     assert isinstance(rule, ast.Rule)
@@ -69,7 +69,7 @@ def test_spans_cover_what_they_stand_for() -> None:
     assert covered(product.left) == "(x + 1)"
 
 
-def test_line_breaks_and_indentation_mean_nothing() -> None:
+def test_line_breaks_and_indentation_have_no_meaning() -> None:
     one = "mdp m state x in 0..3 action a on a -> x' = 1 x' = 2 label l when x == 1"
     many = one.replace(" ", "\n   ")
     assert parse(Source(one, "one")).file == parse(Source(many, "many")).file
@@ -97,7 +97,7 @@ def test_expressions_may_be_deep_but_not_bottomless() -> None:
         parse_expression(nested(50_000))
 
 
-def test_one_mistake_does_not_hide_the_others() -> None:
+def test_one_error_does_not_hide_the_others() -> None:
     text = "mdp m\nstate x in\naction a\nparam = 3\non a -> x' = 1 +\nlabel l when x == 1\n"
     parsed = parse(Source(text, "text"))
     lines = [d.source.position(d.span.start)[0] for d in parsed.diagnostics if d.source and d.span]

@@ -28,7 +28,7 @@ def pair_csv(graph: TransitionGraph, figures: Mapping[str, FloatArray]) -> str:
 def pair_records(
     graph: TransitionGraph, pairs: list[int], figures: Mapping[str, FloatArray]
 ) -> list[dict[str, object]]:
-    """Return some pairs for JSON: the state by variable, the action, and each figure."""
+    """Return pairs as records for JSON: the state by variable, the action, and each figure."""
     return [
         {
             "state": graph.states.native(int(graph.pair_state[pair])),

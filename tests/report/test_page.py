@@ -13,7 +13,7 @@ import mdpdsl
 from mdpdsl.explore.metrics import measure
 from mdpdsl.graph.counts import counts_from
 from mdpdsl.report.figures.plane_map import AxesError
-from mdpdsl.report.page.markup import number
+from mdpdsl.report.markup import number
 from mdpdsl.report.page.page import MOST_BYTES, report_page
 from mdpdsl.report.reference import Reference
 from mdpdsl.report.run import Run, RunTrial
@@ -125,7 +125,7 @@ def test_a_comparison_has_a_row_for_each_run_and_the_optimum(made: dict[str, Pat
 
 def test_what_a_run_lacks_is_said(made: dict[str, Path]) -> None:
     for name in ("estimate", "live"):
-        assert "The truth is not known" in report_page([mdpdsl.open_run(made[name])])
+        assert "The true model is unknown" in report_page([mdpdsl.open_run(made[name])])
     assert "against the whole log" in report_page([mdpdsl.open_run(made["replay"])])
     estimate = report_page([mdpdsl.open_run(made["estimate"])])
     assert "Over time" not in estimate

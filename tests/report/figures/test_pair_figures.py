@@ -46,7 +46,7 @@ def test_without_truth_the_error_is_what_is_expected(made: dict[str, Path]) -> N
     seen = run.counts.visits > 0
     c, T = run.reference.complexity, run.counts.visits
     assert figures["error"].values[seen] == pytest.approx(c[seen] / T[seen])
-    assert "the truth is not known" in figures["error"].note
+    assert "the true model is unknown" in figures["error"].note
     assert len(figures["radius"].values) == run.graph.n_pairs
 
 

@@ -59,7 +59,7 @@ def test_a_map_says_how_it_was_joined(made: dict[str, Path]) -> None:
     run = mdpdsl.open_run(made["explore"])
     figures = pair_figures(run)
     plane = plane_of(run.graph)
-    assert plane.map(figures["visits"]).rule == "summed over actions"
+    assert plane.map(figures["visits"]).rule == "sum over actions"
     assert plane.map(figures["loss"]).rule == "the largest over actions"
     by_action = plane_of(run.graph, "x,action")
     assert by_action.map(figures["loss"]).rule == "the largest over up"
@@ -84,9 +84,9 @@ def test_a_pair_never_visited_marks_its_cell() -> None:
     ("axes", "told"),
     [
         ("x,y", "no variable `y`"),
-        ("x", "two different ones of x, up, action"),
-        ("x,x", "two different ones"),
-        ("x,up,action", "two different ones"),
+        ("x", "two different names of x, up, action"),
+        ("x,x", "two different names"),
+        ("x,up,action", "two different names"),
         ("", "no variable ``"),
         ("upp,x", "did you mean `up`"),
     ],

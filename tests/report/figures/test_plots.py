@@ -85,9 +85,9 @@ def test_a_map_of_an_action_has_its_visits(made: dict[str, Path]) -> None:
     ("figure", "action", "told"),
     [
         ("los", None, "did you mean `loss`"),
-        ("everything", None, "there are worst, average"),
-        ("radius", None, "has no figure `radius`; there are"),
-        ("loss", "jump", "no action `jump`; there are step, flip"),
+        ("everything", None, "choose from worst, average"),
+        ("radius", None, "has no figure `radius`; choose from"),
+        ("loss", "jump", "no action `jump`; choose from step, flip"),
     ],
 )
 def test_what_cannot_be_drawn_is_told(

@@ -138,7 +138,7 @@ def test_a_png_is_written_and_other_endings_are_refused(tmp_path: Path) -> None:
     width, height = struct.unpack(">II", content[16:24])
     assert width > 300
     assert height > 300
-    with pytest.raises(ValueError, match=r"ends in \.svg, \.png"):
+    with pytest.raises(ValueError, match=r"must end in \.svg, \.png"):
         draw_graph(weather(), tmp_path / "sky.doc", "sky")
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from matplotlib import image
 
 from mdpdsl.report.figures.colours import palette
-from mdpdsl.report.page.markup import number, percent, text, tick_texts
-from mdpdsl.report.page.png import FIRST, GREY, N_COLOURS, NO_STATE, png_uri
-from mdpdsl.report.page.scales import scale
+from mdpdsl.report.figures.heat_map import FIRST, GREY, N_COLOURS, NO_STATE, png_uri
+from mdpdsl.report.figures.scales import scale
+from mdpdsl.report.markup import number, percent, text, tick_texts
 
 POSITIVE = st.floats(1e-8, 1e12)
 

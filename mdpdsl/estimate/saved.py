@@ -1,4 +1,4 @@
-"""An estimate as the files of a run's folder."""
+"""An estimate as files in the folder of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mdpdsl.runs.directory import COUNTS, ESTIMATE, INTERVALS, RADII, REJECTED
 def save_estimated_graph(
     folder: Path, counts: Counts, model: Model, prior: float
 ) -> dict[str, str | None]:
-    """Write the estimate of a model; return why it, or its rewards, are missing where they are."""
+    """Write the estimate of a model; return why it or its rewards are missing, if they are."""
     spaces = model.graph
     too_large = too_large_estimate(counts, spaces)
     if too_large is not None:
@@ -32,14 +32,14 @@ def save_estimated_graph(
     unseen = int(np.count_nonzero(counts.visits == 0))
     graph, faults = with_transition_rewards(model.checked, estimated_graph(counts, spaces, prior))
     missing = f"{faults[0].message} {faults[0].witness}" if faults else None
-    # Without a path: the same estimate is the same bytes, wherever it lies.
+    # Without a path, so that equal estimates are equal files, wherever they are.
     provenance = Provenance("", unseen, graph.n_pairs, rewards_missing=missing)
     save_model_graph(model, graph, folder / ESTIMATE, provenance)
     return {"estimate_missing": None, "rewards_missing": missing}
 
 
 def read_intervals(folder: Path, counts: Counts) -> Intervals | None:
-    """Read the intervals of a run; None where it has none of these counts."""
+    """Read the intervals of a run; None if it has none for these counts."""
     try:
         with np.load(folder / INTERVALS, allow_pickle=False) as file:
             same = np.array_equal(file["successor"], counts.successor) and np.array_equal(

@@ -288,5 +288,5 @@ def test_evi_says_what_it_can_and_cannot_solve() -> None:
 def test_an_unknown_backend_is_refused_with_those_there_are() -> None:
     with pytest.raises(BackendError, match="did you mean `highs`"):
         load_backend("high")
-    with pytest.raises(BackendError, match="there are evi, highs, pyomo-highs"):
+    with pytest.raises(BackendError, match="one of evi, highs, pyomo-highs"):
         load_backend("gurobi")

@@ -209,7 +209,7 @@ def test_data_that_the_model_says_cannot_be_are_named(runs: Path, tmp_path: Path
     shutil.copytree(runs / "logged", tmp_path / "run")
     model = tmp_path / "run" / "model.mdp"
     model.write_text(WALK.replace("0.8: pos' = pos + 1 | 0.2: pos' = 4", "pos' = pos + 1"))
-    with pytest.raises(mdpdsl.ModelError, match="bold in pos = 0 was seen to lead to pos = 4,"):
+    with pytest.raises(mdpdsl.ModelError, match="bold in pos = 0 led to pos = 4,"):
         interval_model(run_place(tmp_path / "run"), support="model")
 
 

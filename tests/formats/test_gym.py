@@ -136,14 +136,14 @@ def test_a_table_that_others_wrote_as_json_is_read(tmp_path: Path) -> None:
         ({}, "no transitions"),
         ({0: {0: []}}, r"P\[0\]\[0\] is not a list"),
         ({0: {0: [(1.0, 0, 0.0)]}}, r"P\[0\]\[0\] has the entry"),
-        ({0: {0: [(1.0, 5, 0.0, False)]}}, "leads to 5, and the states are 0 to 0"),
+        ({0: {0: [(1.0, 5, 0.0, False)]}}, "leads to 5, but the states are 0 to 0"),
         ({0: {0: [(1.5, 0, 0.0, False)]}}, "probability 1.5"),
         ({0: {0: [(0.5, 0, 0.0, False)]}}, "sum to 0.5, not 1"),
-        ({1: {0: [(1.0, 1, 0.0, False)]}}, "not numbered from 0"),
+        ({1: {0: [(1.0, 1, 0.0, False)]}}, "must be numbered from 0"),
         ({"x": {}}, "the key 'x'"),
         ({0: {0: [(1.0, 0, float("nan"), False)]}}, "reward nan"),
         ({0: {0: [(1.0, 1, 0, True)]}, 1: {}}, r"P\[1\] has no actions"),
-        (7, "int, not a table"),
+        (7, "int, not a list or a mapping"),
     ],
 )
 def test_what_is_no_table_is_told_with_its_place(table: Any, told: str) -> None:
@@ -156,7 +156,7 @@ def test_a_start_may_be_one_state() -> None:
     assert mdpdsl.from_gym_P(table, 1).graph.initial.tolist() == [0, 1]
     with pytest.raises(ValueError, match="start 2 is not a state"):
         mdpdsl.from_gym_P(table, 2)
-    with pytest.raises(ValueError, match="of 3 states, not 2"):
+    with pytest.raises(ValueError, match="has 3 states, but P has 2"):
         mdpdsl.from_gym_P(table, [1, 0, 0])
 
 

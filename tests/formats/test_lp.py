@@ -51,5 +51,5 @@ def test_names_alike_in_the_file_become_numbers(tmp_path: Path) -> None:
 
 
 def test_a_model_without_dynamics_has_no_program() -> None:
-    with pytest.raises(ValueError, match="no dynamics"):
+    with pytest.raises(ValueError, match="dynamics of this model are unknown"):
         planning_program(mdpdsl.load("pendulum_unknown").graph)

@@ -55,7 +55,7 @@ def test_states_that_cannot_be_said_become_numbers() -> None:
     graph = graph_from_rows(rows, variables=pair, codes=[0, 1, 3])
     assert not reachable_states(graph).all()
     text = model_text(graph, "part")
-    assert "the states are the numbers of one variable" in text
+    assert "the states are numbered by one variable" in text
     again = mdpdsl.loads(text).graph
     assert again.n_states == 3
     np.testing.assert_array_equal(again.successor, graph.successor)

@@ -92,15 +92,15 @@ GOOD = "pos,action,probability\n0,left,1\n1,left,1\n2,left,1\n3,left,1\n4,left,1
     ("old", "new", "message"),
     [
         ("5,left,1", "6,left,1", r"line 7: `6`: not a value of pos in 0\.\.5"),
-        ("5,left,1", "x,left,1", "line 7: `x` is no pos"),
+        ("5,left,1", "x,left,1", "line 7: pos must be a number, not `x`"),
         ("5,left,1", "5,up,1", "line 7: `up`: not a value of action in {left, right}"),
         ("5,left,1", "5,left", "line 7: 2 values, not 3"),
-        ("5,left,1", "5,left,much", "line 7: `much` is no probability"),
+        ("5,left,1", "5,left,much", "line 7: probability must be a number, not `much`"),
         ("5,left,1", "5,left,-1", "negative"),
-        ("5,left,1", "5,left,nan", "no number"),
+        ("5,left,1", "5,left,nan", "not a number"),
         ("5,left,1", "5,left,0.9", "pos = 5 has probabilities that sum to 0.9"),
         ("5,left,1\n", "", "pos = 5 has no line"),
-        ("5,left,1", "4,left,1", "the same pair stands twice"),
+        ("5,left,1", "4,left,1", "the pair is listed twice"),
         ("pos,", "place,", "has the columns place, action, probability; this model's"),
     ],
 )
@@ -178,7 +178,7 @@ def test_arrays_of_another_model_are_refused_unless_the_spaces_fit(tmp_path: Pat
         ("p.json", json.dumps({"kind": "values"}).encode(), "holds a values"),
         ("p.csv", b"\xff\xfe\x00", "not a table"),
         ("p.csv", b"", "has the columns"),
-        ("p.txt", b"", "ends in .npz, .csv, .json"),
+        ("p.txt", b"", "must end in .npz, .csv, .json"),
     ],
 )
 def test_a_file_of_another_kind_is_refused(

@@ -147,7 +147,7 @@ def test_names_that_prism_does_not_allow_are_changed_and_told(tmp_path: Path) ->
     )
     text = to_prism(model.graph, model.name)
     assert "// action `module` is module_2" in text
-    assert "place among -1.5, 2" in text
+    assert "index into -1.5, 2" in text
     built = read_prism(tmp_path, text)
     assert sizes(built) == our_sizes(model.graph)
     assert {"deadlock_2", "other", "init", "deadlock"} == set(built.labeling.get_labels())
@@ -170,7 +170,7 @@ def test_several_starts_are_all_initial(tmp_path: Path) -> None:
     start = np.array([0.25, 0, 0.75, 0, 0, 0])
     several = replace(graph, initial=start)
     text = to_prism(several)
-    assert "probabilities are left out" in text
+    assert "probabilities of initial states are lost" in text
     for model in (read_prism(tmp_path, text), read_drn(tmp_path, to_drn(several))):
         assert len(model.initial_states) == 2
 

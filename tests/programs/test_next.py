@@ -78,7 +78,7 @@ def test_settings_that_cannot_be_are_refused() -> None:
     graph = mdpdsl.load("weather").graph
     with pytest.raises(AllocationError, match="kappa must be"):
         next_allocation(graph, complexity(graph), np.zeros(4), 10, 0.9)
-    with pytest.raises(ValueError, match="steps left"):
+    with pytest.raises(ValueError, match="steps must be positive"):
         next_allocation(graph, complexity(graph), np.zeros(4), 0, 2)
 
 

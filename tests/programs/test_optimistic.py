@@ -139,7 +139,7 @@ def test_an_infeasible_program_is_a_value_and_its_policy_an_error() -> None:
     model = known_model(mdpdsl.load("riverswim").graph)
     plan = LinearOracle(load_backend("highs")).answer(model, np.ones(model.n_pairs), 0.04)
     assert plan.status is Status.INFEASIBLE
-    with pytest.raises(ProgramError, match="take a smaller eta"):
+    with pytest.raises(ProgramError, match="choose a smaller `eta=`"):
         _ = plan.direction
 
 

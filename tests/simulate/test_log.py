@@ -208,7 +208,7 @@ def test_a_log_block_with_one_column_for_two_is_not_followed() -> None:
     names = column_names(model.checked, 1)
     assert names.all == ("episode", "time", "x", "lamp", "u")
     assert names.note is not None
-    assert "`u` would hold two" in names.note
+    assert "`u` would have two" in names.note
 
 
 @pytest.mark.parametrize("chunk_rows", [1 << 20, 31, 7, 1])
@@ -284,10 +284,10 @@ def test_a_link_leads_to_the_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("log.txt", "ends in .parquet"),
-        ("log", "ends in .parquet"),
-        (".csv", "ends in .parquet"),
-        ("log.parquet.gz", "ends in .parquet"),
+        ("log.txt", "must end in .parquet"),
+        ("log", "must end in .parquet"),
+        (".csv", "must end in .parquet"),
+        ("log.parquet.gz", "must end in .parquet"),
         ("nowhere/log.csv", "no folder"),
         ("folder.csv", "not a file"),
     ],

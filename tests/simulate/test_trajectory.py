@@ -220,5 +220,5 @@ def test_an_unknown_model_has_no_trajectories() -> None:
     graph = mdpdsl.load("pendulum_unknown").graph
     with pytest.raises(ValueError, match="without dynamics"):
         next(draw_trajectory(graph, Schedule(1), np.random.default_rng(0)))
-    with pytest.raises(ValueError, match="one step or more"):
+    with pytest.raises(ValueError, match="at least one step"):
         Schedule(0)

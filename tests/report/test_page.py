@@ -126,7 +126,7 @@ def test_a_comparison_has_a_row_for_each_run_and_the_optimum(made: dict[str, Pat
 def test_what_a_run_lacks_is_said(made: dict[str, Path]) -> None:
     for name in ("estimate", "live"):
         assert "The true model is unknown" in report_page([mdpdsl.open_run(made[name])])
-    assert "against the whole log" in report_page([mdpdsl.open_run(made["replay"])])
+    assert "relative to the whole log" in report_page([mdpdsl.open_run(made["replay"])])
     estimate = report_page([mdpdsl.open_run(made["estimate"])])
     assert "Over time" not in estimate
     assert "l₁ radius" in estimate

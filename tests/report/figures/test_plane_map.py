@@ -60,9 +60,9 @@ def test_a_map_says_how_it_was_joined(made: dict[str, Path]) -> None:
     figures = pair_figures(run)
     plane = plane_of(run.graph)
     assert plane.map(figures["visits"]).rule == "sum over actions"
-    assert plane.map(figures["loss"]).rule == "the largest over actions"
+    assert plane.map(figures["loss"]).rule == "maximum over actions"
     by_action = plane_of(run.graph, "x,action")
-    assert by_action.map(figures["loss"]).rule == "the largest over up"
+    assert by_action.map(figures["loss"]).rule == "maximum over up"
     assert len(by_action.map(figures["loss"]).slices) == 1
 
 

@@ -2,16 +2,16 @@
 
     python benchmarks/logs.py [--rows 10_000_000] [--rounds 5] [--log model] [--json]
 
-* sorted: mdpdsl reads a Parquet file of raw values by episode and time, checks every value and the
-  order, finds cells and counts; DuckDB has the states, actions and next states of the same rows in
-  whole numbers already and only groups and counts them (`GROUP BY`).
-* shuffled: the same rows in random order; DuckDB finds next states by `LEAD` over episodes ordered
-  by time, and groups.
+* sorted: mdpdsl reads a Parquet file of raw values, ordered by episode and time, checks every value
+  and the order, finds cells and counts; DuckDB gets the states, actions and next states of the same
+  rows as whole numbers and only groups and counts them (`GROUP BY`).
+* shuffled: the same rows in random order; DuckDB finds next states with `LEAD` over episodes,
+  ordered by time, and groups.
 
-Once with the cells' centers as `simulate` writes them for the finite pendulum, and once with the
-values of the continuous one, which take seven times the bytes. Both sides use all cores; they take
-turns, and every side is run once before the clock starts. Both must count the same. Peak memory is
-that of a process of its own that reads the file once.
+There are two logs: the centres of cells, as `simulate` writes them for the finite pendulum, and the
+values of the continuous one, which take seven times the bytes. Both sides use all cores, alternate,
+run once before the clock starts, and must find the same counts. Peak memory is that of a separate
+process that reads the file once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MODEL = "pendulum"
 LOGS = ("model", "continuous")
 EPISODE_LENGTH = 1000
 _SHUFFLE = "ORDER BY hash(episode * 1000003 + time)"
-#: The states and actions of MODEL, in DuckDB's words.
+#: The states and actions of MODEL in DuckDB's SQL.
 _BINNED = """
     SELECT episode, time, u::INT + 2 AS a,
            (10 * least(9, greatest(0, floor((theta + pi()) / (2 * pi()) * 10)))
@@ -142,7 +142,7 @@ def measured(kind: str, folder: Path, order: str, rounds: int) -> dict[str, Any]
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
-    """Return seconds of the clock and of the processors."""
+    """Return wall-clock and CPU seconds."""
     clock, processors = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - clock, time.process_time() - processors

@@ -103,9 +103,9 @@ def _from_arrays(path: Path, graph: TransitionGraph) -> Policy:
             kind, found = str(file["kind"]), {name: file[name] for name in file.files}
         probability = np.asarray(found["probability"], dtype=np.float64)
     except (zipfile.BadZipFile, EOFError, ValueError, KeyError, TypeError) as error:
-        raise PolicyError(f"{path} is not a policy that mdpdsl wrote") from error
+        raise PolicyError(f"{path} is not a policy written by mdpdsl") from error
     if kind != KIND:
-        raise PolicyError(f"{path} holds a {kind}, not a policy")
+        raise PolicyError(f"{path} contains `{kind}`, not a policy")
     model, digest = str(found.get("model", path.stem)), str(found.get("hash", ""))
     if digest != graph.hash and str(found.get("spaces", "")) != _spaces_hash(graph):
         raise PolicyError(
@@ -159,11 +159,11 @@ def _read_json(path: Path, text: str) -> tuple[str, Table]:
     try:
         record = json.loads(text)
         if record["kind"] != KIND:
-            raise PolicyError(f"{path} holds a {record['kind']}, not a policy")
+            raise PolicyError(f"{path} contains `{record['kind']}`, not a policy")
         rows: list[Sequence[object]] = [list(row) for row in record["rows"]]
         return str(record.get("model", path.stem)), (list(map(str, record["columns"])), rows)
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise PolicyError(f"{path} is not a policy that mdpdsl wrote") from error
+        raise PolicyError(f"{path} is not a policy written by mdpdsl") from error
 
 
 def _from_table(

@@ -50,9 +50,8 @@ def solve_discounted(
     check_options(method, tolerance)
     if not 0 <= discount < 1:
         raise SolveError(
-            f"the discount {discount:g} is not in [0, 1): sums of rewards without end need a "
-            "discount below 1, such as 0.99; for the chance to get somewhere, ask for a label's "
-            "reachability"
+            f"the discount {discount:g} is not in [0, 1): an infinite sum of rewards needs a "
+            "discount below 1, such as 0.99; for the probability of reaching a label, set `reach=`"
         )
     if tolerance is None:
         tolerance = TOLERANCE * max(1.0, float(np.abs(earned).max()))

@@ -32,7 +32,7 @@ def comparison_table(runs: Sequence[Run], labels: Sequence[str]) -> str:
                 cells.append("–" if ratio is None else f"{number(ratio, 3)}×")
         speed = run.summary.get("steps_per_second")
         cells += [
-            percent(figures.failure_rate),
+            f"{round(figures.failure_rate * figures.n_trials)} of {figures.n_trials}",
             percent(figures.coverage),
             f"{figures.transitions:,.0f}",
             "–" if not speed else f"{speed:,.0f}",
@@ -44,7 +44,7 @@ def comparison_table(runs: Sequence[Run], labels: Sequence[str]) -> str:
         rows.append(["optimum", worst, "1×", average, "1×", "", "", "", ""])
     ratio_head = ["ratio"] if has_optimum else []
     head = ["run", "L_Worst", *ratio_head, "L_Avg", *ratio_head]
-    head += ["failed", "visited", "transitions", "steps/s"]
+    head += ["failed trials", "pairs visited", "transitions", "steps/s"]
     return table(head, rows, left=1)
 
 

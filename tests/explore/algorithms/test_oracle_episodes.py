@@ -260,7 +260,7 @@ def test_a_solver_out_of_time_says_in_which_episode() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"backend": "gurobi"}, "there are evi, highs, pyomo-highs"),
+        ({"backend": "gurobi"}, "one of evi, highs, pyomo-highs"),
         ({"backend": "high"}, "did you mean `highs`"),
         ({"formulation": "ful"}, "did you mean `full`"),
         ({"radius": "hoeffding"}, "there are paper, weissman"),

@@ -1,1 +1,1 @@
-"""Solvers, one file each, found by name through the entry-point group `mdpdsl.backends`."""
+"""Solvers, one per file, found by name through the entry-point group `mdpdsl.backends`."""

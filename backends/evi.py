@@ -1,11 +1,11 @@
 """Extended value iteration: the planning oracle without a linear program, for large models.
 
-At eta = 0 it solves the oracle to a stated tolerance. For eta > 0 it mixes that answer d0 with an
-interior point d1, d = (1 - alpha) d0 + alpha d1 with alpha = 2 eta / min d1: an occupancy of the
-set, as that set is convex, whose value is at least 1 - alpha of the best.
+For eta = 0 it solves the oracle to a stated tolerance. For eta > 0 it mixes that answer d0 with an
+interior point d1: d = (1 - alpha) d0 + alpha d1 with alpha = 2 eta / min d1. This d is feasible,
+since the set of occupancies is convex, and its value is at least 1 - alpha times the best.
 
 d1 is the occupancy of the uniform policy under p_hat with a share b/2 of every row spread evenly;
-its least share is a lower bound of t*.
+its least share is a lower bound on t*.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from mdpdsl.programs.oracle import Plan
 from mdpdsl.programs.program import BackendError, Basis, LinearProgram, Solution, Status
 from mdpdsl.programs.uncertain import UncertainModel
 
-#: Of the gain, relative; and of the mass of an occupancy that is left out.
+#: The relative tolerance of the gain, and the mass of an occupancy that may be left out.
 TOLERANCE = 1e-8
 MASS_TOLERANCE = 1e-13
 MOST_SWEEPS = 200_000
-#: Sweeps after which an occupancy is solved for by elimination.
+#: The number of sweeps after which an occupancy is computed by elimination instead.
 MOST_WAVES = 5_000
-#: Sweeps between two looks at the clock.
+#: Sweeps between two checks of the time limit.
 CHUNK = 500
 
 
@@ -56,14 +56,14 @@ class Evi:
         *,
         time_limit: float | None = None,
     ) -> Solution:
-        """Refuse: a linear program in general is not what this method is for."""
+        """Raise BackendError: this method does not solve general linear programs."""
         raise BackendError(
             f"the backend evi plans within confidence sets and cannot solve the program "
             f"`{program.name}`; use highs or pyomo-highs"
         )
 
     def interior(self, model: UncertainModel) -> Interior:
-        """Return an occupancy that gives every pair a share."""
+        """Return an occupancy that gives every pair a positive share."""
         n, S = model.n_pairs, model.n_states
         uniform = np.repeat(1.0 / np.diff(model.pair_start), np.diff(model.pair_start))
         spread = model.radius / 2
@@ -83,7 +83,7 @@ class Evi:
         eta: float,
         interior: Interior | None = None,
     ) -> Plan:
-        """Return the best direction, or for eta > 0 one that the interior point makes allowed."""
+        """Return the best direction; for eta > 0, its mixture with the interior point."""
         began = time.perf_counter()
         largest = float(weights.max())
         scaled = weights / largest if largest > 0 else np.ones_like(weights)
@@ -107,14 +107,14 @@ class Evi:
             if sweeps >= MOST_SWEEPS:
                 message = (
                     f"the gain is between {low:.6g} and {high:.6g} after {sweeps:,} sweeps; "
-                    "where radii are zero and states do not communicate, use the backend highs"
+                    "if radii are zero and states do not communicate, use the backend highs"
                 )
                 return Plan(Status.FAILED, seconds=seconds, message=message)
         if 2 * eta > (interior.least if interior is not None else 0.0):
             least = 0.0 if interior is None else interior.least
             message = (
-                f"eta = {eta:g} is more than the interior point of evi allows, {least / 2:.4g}; "
-                "take a smaller eta, `auto`, or the backend highs"
+                f"eta = {eta:g} exceeds {least / 2:.4g}, the most that the interior point of evi "
+                "allows; choose a smaller `eta=`, `auto`, or the backend highs"
             )
             return Plan(Status.INFEASIBLE, seconds=seconds, message=message)
         try:
@@ -134,12 +134,12 @@ def _direction(
     eta: float,
     interior: Interior | None,
 ) -> Direction:
-    """Return the occupancy of the best policy under the best rows, mixed with the interior one."""
+    """Return the occupancy of the best policy and rows, mixed with the interior point."""
     n, S = model.n_pairs, model.n_states
     chosen = best_pairs(balls, weights, values, best_state)
     kept, _ = believed_rows(balls, values, best_state)
     rows = csr_array((kept, balls.successor, balls.entry_start), shape=(n, S))
-    rows.sort_indices()  # as the model has its entries
+    rows.sort_indices()  # in the order of the model's entries
     chain = rows[chosen].tocsr()
     chain.data[chain.indices == best_state] = 0.0  # what arrives there begins anew
     psi = np.zeros(n)
@@ -152,7 +152,7 @@ def _direction(
         psi = (1 - alpha) * psi + alpha * interior.occupancy
         v = (1 - alpha) * v + alpha * evenly
     found = decoded(model, n * psi, n * v[movable], eta)
-    # Where psi never is, the best action is known all the same.
+    # In states that psi never visits, the best action is known all the same.
     visited = np.add.reduceat(psi, model.pair_start[:-1])[model.pair_state] > 0
     greedy = np.zeros(n)
     greedy[chosen] = 1.0
@@ -160,7 +160,7 @@ def _direction(
 
 
 def _occupancy(chain: csr_array, start: FloatArray) -> FloatArray:
-    """Return the visits of a chain that begins anew, from `start`, where its rows lose mass."""
+    """Return the visits of a chain that restarts from `start` with the mass its rows lose."""
     visits, has_settled = visits_before_end(
         chain.indptr.astype(np.int64),
         chain.indices.astype(np.int32),
@@ -178,7 +178,7 @@ def _occupancy(chain: csr_array, start: FloatArray) -> FloatArray:
             visits = np.maximum(splu(matrix).solve(start), 0.0)
         except RuntimeError:  # singular: a part of the chain never ends
             raise ProgramError(
-                "the model has parts that the best state is never reached from; "
+                "the best state cannot be reached from some parts of the model; "
                 "use the backend highs"
             ) from None
     occupancy: FloatArray = visits / visits.sum()

@@ -1,9 +1,9 @@
-"""HiGHS fed with arrays; a program with the matrix of the last one keeps the model loaded.
+"""HiGHS through arrays; the loaded model is kept if the next program has the same matrix.
 
-Without a basis to start from, a solve depends on the program alone. With one, the whole model is
-passed again and the basis set: on the planning program of Pendulum this took 7 ms where changing
-2,500 coefficients one by one took 14 ms. Where the matrix is the same, costs and bounds are changed
-in place: 5 ms.
+Without a basis to start from, a solve depends only on the program. With one, the whole model is
+passed again and the basis set: on the planning program of Pendulum this took 7 ms, while changing
+2,500 coefficients one by one took 14 ms. If the matrix is the same, costs and bounds are changed in
+place, which took 5 ms.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ PRESOLVE_FROM = 100_000
 
 
 class Highs:
-    """The simplex method of HiGHS, directly."""
+    """The simplex method of HiGHS, called directly."""
 
     name = "highs"
 
     def __init__(self) -> None:
         self._solver = highspy.Highs()
         self._solver.setOptionValue("output_flag", False)
-        self._solver.setOptionValue("threads", 1)  # a forked process has no others
+        self._solver.setOptionValue("threads", 1)  # a forked process has only one
         self._loaded: LinearProgram | None = None
 
     def solve(
@@ -47,23 +47,23 @@ class Highs:
         *,
         time_limit: float | None = None,
     ) -> Solution:
-        """Solve a program, from an earlier basis if one is given."""
+        """Solve a program, starting from an earlier basis if one is given."""
         began = time.perf_counter()
         is_warm = start is not None and start.backend == self.name
         self._load(program, keeps_model=is_warm)
         if start is not None and is_warm:
-            # A basis of another shape is refused, and the solve starts cold.
+            # HiGHS rejects a basis of another shape, and the solve starts cold.
             self._solver.setBasis(start.content)
         has_presolve = not is_warm and program.matrix.nnz >= PRESOLVE_FROM
         found = self._run(time_limit, TOLERANCE, has_presolve)
         if found not in _STATUS:
-            # Infeasible or unbounded, unknown, or an error: once more, from scratch, the other way.
+            # Infeasible or unbounded, unknown, or an error: retry from scratch, presolve reversed.
             self._load(program, keeps_model=False)
             found = self._run(time_limit, 100 * TOLERANCE, not has_presolve)
         return self._solution(program, found, time.perf_counter() - began)
 
     def _load(self, program: LinearProgram, *, keeps_model: bool) -> None:
-        """Have the solver hold a program, and without `keeps_model` nothing of an earlier one."""
+        """Load a program; with `keeps_model`, reuse the loaded model if the matrix is the same."""
         solver, last = self._solver, self._loaded
         self._loaded = program
         if keeps_model and last is not None and _has_same_matrix(program, last):
@@ -81,7 +81,7 @@ class Highs:
 
     def _run(self, time_limit: float | None, tolerance: float, has_presolve: bool) -> Any:
         solver = self._solver
-        # The limit is on all that this instance has run, so far included.
+        # HiGHS limits the total time of this instance, so add what it has used already.
         limit = float("inf") if time_limit is None else solver.getRunTime() + time_limit
         solver.setOptionValue("time_limit", limit)
         solver.setOptionValue("presolve", "on" if has_presolve else "off")

@@ -1,7 +1,7 @@
 """Pyomo: a program as a model that people can read and change, solved by HiGHS.
 
-Each block of a program becomes a set, and a variable or constraint over it, with names such as
-`d[state, action]` or `flow[state]`. The reference for the other backends.
+Each block of a program becomes a set, and a variable or constraint indexed by it, with names such
+as `d[state, action]` or `flow[state]`. This is the reference for the other backends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STATUS = {
 }
 _FORMATS = {"lp": "cpxlp", "mps": "mps"}
 TOLERANCE = 1e-9
-#: A Pyomo model takes about 2 kB a variable or constraint.
+#: A Pyomo model takes about 2 kB per variable or constraint.
 MOST_COMPONENTS = 2_000_000
 
 
@@ -46,8 +46,8 @@ class PyomoHighs:
         *,
         time_limit: float | None = None,
     ) -> Solution:
-        """Solve a program; a basis to start from is no use to it."""
-        # Looking for garbage among so many small objects takes longer than the solver.
+        """Solve a program; a starting basis is ignored."""
+        # Garbage collection over so many small objects takes longer than the solver.
         with PauseGC():
             return self._solve(program, time_limit)
 
@@ -78,20 +78,20 @@ class PyomoHighs:
         )
 
     def write(self, program: LinearProgram, path: Path, file_format: str) -> None:
-        """Write a program to a file in the format `lp` or `mps`, with names for people."""
+        """Write a program to a file in the format `lp` or `mps`, with readable names."""
         model, _, _ = pyomo_model(program)
         options = {"symbolic_solver_labels": True}
         with redirect_stdout(sys.stderr):  # Pyomo warns on standard output
             try:
                 model.write(str(path), format=_FORMATS[file_format], io_options=options)
-            except RuntimeError:  # two names are alike in the characters that the format has
+            except RuntimeError:  # two names are equal in the format's character set
                 model.write(str(path), format=_FORMATS[file_format])
 
 
 def pyomo_model(program: LinearProgram) -> tuple[Any, list[Any], list[Any]]:
     """Return a ConcreteModel with the program's variables and constraints, in its order.
 
-    A row without entries is no constraint to Pyomo; None stands for it where it holds.
+    Pyomo has no constraint for a row without entries; if such a row holds, it is None.
     """
     if program.n_columns + program.n_rows > MOST_COMPONENTS:
         raise BackendError(
@@ -105,7 +105,7 @@ def pyomo_model(program: LinearProgram) -> tuple[Any, list[Any], list[Any]]:
     constraints: list[Any] = []
     for block in program.rows:
         constraints += _constraints(model, block, program, variables)
-    # A cost of zero stays in, so that no variable of a model without rows is lost.
+    # Costs of zero are kept, so that a model without rows loses no variable.
     model.objective = pyo.Objective(
         expr=LinearExpression(
             constant=0.0, linear_coefs=program.objective.tolist(), linear_vars=variables
@@ -179,7 +179,7 @@ def _run(model: Any, time_limit: float | None, presolve: str, tolerance: float) 
     solver = PyomoHighsSolver()
     results = solver.solve(
         model,
-        threads=1 if presolve == "choose" else None,  # HiGHS refuses two numbers in a process
+        threads=1 if presolve == "choose" else None,  # one number per process, or HiGHS fails
         time_limit=time_limit,
         load_solutions=False,
         raise_exception_on_nonoptimal_result=False,

@@ -1,11 +1,11 @@
-"""Seconds to a certified gap of 1e-6 of the best allocation, against Clarabel in the same run.
+"""Seconds to the best allocation with a certified gap of 1e-6, against Clarabel in the same run.
 
     python benchmarks/allocate.py [--rounds 3] [--json]
 
-Both start from the graph in memory and take turns; Clarabel is given the same problem as power
-cones (kappa = 1: exponential cones; inf: a linear program), built outside the clock, with its own
-tolerances of 1e-8. On pendulum, mountain_car and a random model of 1,000 states with 4 actions of
-10 successors.
+Both start from the graph in memory and alternate. Clarabel gets the same problem with power cones
+(kappa = 1: exponential cones; inf: a linear program), built before the clock starts, with its own
+tolerances of 1e-8. The models are pendulum, mountain_car and a random model of 1,000 states with 4
+actions of 10 successors each.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def cone_solver(graph: TransitionGraph, c: FloatArray, kappa: float) -> Any:
 
 
 def measure(name: str, graph: TransitionGraph, kappa: float, rounds: int) -> dict[str, Any]:
-    """Time both on one problem, in turns."""
+    """Time both on one problem, alternating."""
     c = complexity(graph)
     ours, theirs = [], []
     for _ in range(rounds):

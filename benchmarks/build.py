@@ -1,9 +1,9 @@
-"""How fast a model file becomes a model in memory, against Storm on the same machine and run.
+"""The speed of building a model from its file, against Storm on the same machine and run.
 
     python benchmarks/build.py [--rounds 3] [--side 1000] [--json]
 
-Every measurement is a process of its own: it imports, then is timed from text to model. The two
-sides take turns, so that a busy machine slows both; medians are told. The grid is the same model
+Every measurement is a separate process: it imports, then is timed from text to model. The two sides
+alternate, so that a busy machine slows both, and medians are reported. The grid is the same model
 in both languages: `side` x `side` places, 4 actions, 3 branches each.
 """
 
@@ -56,8 +56,8 @@ endmodule
 label "goal" = r=n-1 & c=n-1;
 """
 
-#: A product of 9 * 10^6 states, too large to be expanded whole, of which a strip along the diagonal
-#: is reached: about 300,000 states in 6,000 rounds of the search.
+#: A product of 9 * 10^6 states, too large to be expanded completely, of which only a strip along
+#: the diagonal is reachable: about 300,000 states, found in 6,000 rounds of the search.
 STRIP_MDP = """\
 mdp strip
 param n = 3000
@@ -72,7 +72,7 @@ on down when row - col < width and row < n-1 -> 0.9: row' = row + 1 | 0.1: stay
 on down otherwise -> stay
 """
 
-#: A vast product (10^12 states) of which 10^6 are reached, in 300 rounds.
+#: A vast product (10^12 states) of which 10^6 are reachable, found in 300 rounds.
 CORNER_MDP = """\
 mdp corner
 state x in 0..9_999
@@ -85,7 +85,7 @@ on b -> 0.5: y' = min(y + 1, 99) | 0.5: stay
 on c -> 0.5: z' = min(z + 1, 99) | 0.5: stay
 """
 
-#: The same product, nearly all of it reached.
+#: The same product, nearly all of it reachable.
 VAST_MDP = CORNER_MDP.replace("mdp corner", "mdp vast").replace("99)", "9_999)")
 
 #: Each program prints one JSON object: n_states, and the seconds from text to model. What a build
@@ -153,7 +153,7 @@ def main() -> None:
 
 
 def measure(folder: Path, rounds: int, side: int) -> dict[str, object]:
-    """Run everything; the two sides of a comparison take turns."""
+    """Run everything; the two sides of a comparison alternate."""
     grid = written(folder, "grid.mdp", GRID_MDP.format(side=side))
     prism = written(folder, "grid.prism", GRID_PRISM.format(side=side))
     strip = written(folder, "strip.mdp", STRIP_MDP)
@@ -183,7 +183,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 
 def child(program: str, *arguments: str | Path) -> Build:
-    """Run a program in a process of its own and read what it measured."""
+    """Run a program in a separate process and return its measurements."""
     command = [sys.executable, "-c", program, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: Build = json.loads(done.stdout.splitlines()[-1])

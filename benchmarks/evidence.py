@@ -1,11 +1,11 @@
-"""All explorers on thirteen models beside the optimum: writes docs/evidence.md and its picture.
+"""All explorers compared with the optimum on thirteen models; writes docs/evidence.md.
 
     python benchmarks/evidence.py [--quick] [--jobs 2] [--cache FOLDER] [--out docs]
 
 Each explorer has one setting for all models: the candidate with the least geometric mean of
-L_Worst / optimum on tuning seeds of nine models. What is reported are other seeds, on these and on
-four models more. Finished cells are kept in the cache as JSON, so that a run that was stopped goes
-on; after a change of an explorer, give another folder.
+L_Worst / optimum on tuning seeds of nine models. The reported results are from other seeds, on
+these and four more models. Finished cells are kept in the cache as JSON, so that a run that was
+stopped continues from there; after a change to an explorer, choose another folder.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mdpdsl.graph.space import IntArray
 TUNING_SEED, REPORT_SEED = 1000, 4711
 TUNING_TRIALS, TRIALS = 5, 30
 
-#: What each explorer may be set to.
+#: The candidate settings of each explorer.
 CANDIDATES: dict[str, list[dict[str, Any]]] = {
     "tracking": [{"kappa": 10.0}, {"kappa": 4.0}, {"power": 3.0}],
     "kappa-dp": [
@@ -61,17 +61,17 @@ CANDIDATES: dict[str, list[dict[str, Any]]] = {
     ],
     "fw-modest": [{"bonus": bonus, "backend": "evi"} for bonus in ("paper", "bernstein")],
 }
-#: Of these every step changes all rewards, so that whole sweeps cost less on small models.
+#: For these, every step changes all rewards, so whole sweeps cost less on small models.
 SWEEPING = ("weighted-maxent", "smm", "maxent")
 #: The explorer that knows the model, with these powers.
 KNOWING = "knows P"
 POWERS = (1.0, 4.0, 9.0)
-#: The models of the paper, whose last budget has all candidates of these explorers, as far as they
-#: have the gamma of these models.
+#: The models of the paper; on their last budget, all candidates of these explorers with the gamma
+#: of these models are run.
 PAPER_MODELS = ("pendulum", "mountain car")
 IN_DETAIL = ("tracking", "kappa-dp")
 PAPER_GAMMA = 0.95
-#: What comes closest on Mountain Car, where chance says most, is run so many times as often.
+#: The best explorers on Mountain Car, where chance matters most, get this many times the trials.
 CLOSE_MODEL, TIMES = "mountain car", 4
 CLOSE: list[tuple[str, dict[str, Any]]] = [
     ("tracking", {"kappa": 10.0}),
@@ -83,11 +83,11 @@ CLOSE: list[tuple[str, dict[str, Any]]] = [
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a try: small, writes no page")
+    parser.add_argument("--quick", action="store_true", help="a small trial run; writes no page")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--cache", type=Path, default=Path("runs/evidence"))
     parser.add_argument("--out", type=Path, default=Path("docs"))
-    parser.add_argument("--only", help="run these explorers alone, by commas; write nothing")
+    parser.add_argument("--only", help="run only these explorers (comma-separated); write nothing")
     arguments = parser.parse_args()
     models = evidence_models(arguments.quick)
     trials = 3 if arguments.quick else TRIALS
@@ -96,7 +96,7 @@ def main() -> None:
     known = [*CANDIDATES, KNOWING]
     names = arguments.only.split(",") if arguments.only else known
     if not set(names) <= set(known):
-        parser.error(f"--only takes some of {', '.join(known)}")
+        parser.error(f"--only must be among {', '.join(known)}")
     details = [
         runner.cell(model, model.budgets[-1], name, settings, REPORT_SEED, trials)
         for model in models
@@ -155,7 +155,7 @@ class Runner:
         seed: int,
         trials: int,
     ) -> Cell:
-        """Return a cell, run unless it is known."""
+        """Return a cell from the cache, or run it."""
         words = [model.name, steps, algorithm, *(f"{k}={v}" for k, v in settings.items()), seed]
         path = self.folder / ("_".join(map(str, words)).replace(" ", "-") + f"_{trials}.json")
         if path.exists():
@@ -176,8 +176,8 @@ class Runner:
         )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(cell)), "utf-8")
-        told = f"{path.stem}: {np.mean(cell.worst):.3f} / {np.mean(cell.average):.3f}"
-        print(f"{told} in {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+        result = f"{path.stem}: {np.mean(cell.worst):.3f} / {np.mean(cell.average):.3f}"
+        print(f"{result} in {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
         return cell
 
     def _visits(
@@ -189,7 +189,7 @@ class Runner:
         seed: int,
         trials: int,
     ) -> tuple[list[IntArray], float]:
-        """Return the visits of every trial, and the seconds of them all."""
+        """Return the visits of every trial, and the total seconds."""
         if algorithm == KNOWING:
             began = time.perf_counter()
             found = run_knowing(model.graph, steps, settings["power"], seed, trials, self.jobs)
@@ -198,7 +198,7 @@ class Runner:
         chosen = ExploreSettings(algorithm=algorithm, steps=steps, planner=planner, **settings)
         results = run_trials(model.graph, chosen, seed=seed, trials=trials, jobs=self.jobs)
         if len(results) < trials or not all(result.is_finished for result in results):
-            raise SystemExit("stopped; the same command goes on")
+            raise SystemExit("stopped; run the same command again to continue")
         return [r.counts.visits for r in results], sum(r.seconds for r in results)
 
 

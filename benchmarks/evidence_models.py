@@ -1,4 +1,4 @@
-"""The models of the evidence, their budgets, and how visits are measured against the optimum."""
+"""The models of the evidence, their budgets, and the losses of visits relative to the optimum."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.programs.allocation import optimal_allocation
 
-#: Of the random model.
+#: The sizes of the random model.
 STATES, ACTIONS, MOST_SUCCESSORS = 100, 4, 6
 MODEL_SEED = 7
-#: What `EvidenceModel.group` may be: those that it was to be shown for, one added on the way, and
-#: those that nothing was chosen on.
+#: The values of `EvidenceModel.group`: the models chosen at the start, one added later, and those
+#: that were not used to choose anything.
 EIGHT, ADDED, HELD_OUT = "the eight", "thermostat", "held out"
 GROUPS = (EIGHT, ADDED, HELD_OUT)
-#: The models whose states are all near each other.
+#: The models in which all states are close to each other.
 SWEPT = ("random sparse", "car rental")
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one trial came to, as multiples of the optimum."""
+    """The results of one trial, as multiples of the optimum."""
 
     worst: float
     average: float
@@ -37,7 +37,7 @@ class Figures:
 
 @dataclass(frozen=True, eq=False)
 class EvidenceModel:
-    """A model with three budgets; only pairs that the optimum itself can visit count."""
+    """A model with three budgets; only pairs that the optimum visits count."""
 
     name: str
     graph: TransitionGraph
@@ -50,16 +50,16 @@ class EvidenceModel:
 
     @property
     def is_held_out(self) -> bool:
-        """Whether nothing was chosen on it."""
+        """Whether the model was not used to choose anything."""
         return self.group == HELD_OUT
 
     @property
     def planner(self) -> str:
-        """How values are found: on some models whole sweeps cost less."""
+        """The method of planning: on some models, whole sweeps cost less."""
         return "full" if self.name in SWEPT else "auto"
 
     def measured(self, visits: IntArray, steps: int) -> Figures:
-        """Measure visits [n_pairs]; a pair never visited counts as visited half a time."""
+        """Measure visits [n_pairs]; an unvisited pair counts as half a visit."""
         T = np.maximum(visits[self.counted], 0.5)
         L = steps * self.complexity[self.counted] / T
         failed = bool(np.any(visits[self.counted] == 0))
@@ -67,7 +67,7 @@ class EvidenceModel:
 
 
 def evidence_models(is_quick: bool) -> list[EvidenceModel]:
-    """Return the nine models, and four that nothing was chosen on."""
+    """Return the nine models, and four that were not used to choose anything."""
     eight: list[tuple[str, TransitionGraph, tuple[int, int, int]]] = [
         ("pendulum", mdpdsl.load("pendulum").graph, (25_000, 50_000, 100_000)),
         ("mountain car", mdpdsl.load("mountain_car").graph, (250_000, 500_000, 1_000_000)),
@@ -103,7 +103,7 @@ def evidence_models(is_quick: bool) -> list[EvidenceModel]:
 
 
 def random_model() -> TransitionGraph:
-    """Return a random sparse model, some of whose pairs hardly vary and others much."""
+    """Return a random sparse model, with pairs from nearly certain to nearly uniform."""
     rng = np.random.default_rng(MODEL_SEED)
     matrices = np.zeros((ACTIONS, STATES, STATES))
     for action in range(ACTIONS):
@@ -125,7 +125,7 @@ def _reachable(graph: TransitionGraph) -> TransitionGraph:
 def _with_optimum(
     name: str, graph: TransitionGraph, budgets: tuple[int, int, int], group: str
 ) -> EvidenceModel:
-    """Find the optimum, over the pairs that the best average visits once in the largest budget."""
+    """Find the optimum over the pairs that the best average visits once in the largest budget."""
     c = squared_l2_complexity(graph)
     root = np.sqrt(c)
     best = optimal_allocation(graph, root, 2.0, losses=c)

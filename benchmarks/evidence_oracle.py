@@ -1,7 +1,7 @@
 """The yardstick: an explorer that knows P and tracks the best use of the steps left.
 
-All it has to cope with is chance. Every so often it solves the allocation of the steps left again;
-in between it takes, in each state, the action that is furthest behind the planned shares.
+Only chance separates it from the optimum. From time to time it solves the allocation of the steps
+left again; in between it takes, in each state, the action that is furthest behind the plan.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mdpdsl.kernels.loop import Simulator, draw_successor, new_simulator
 from mdpdsl.programs.allocation import remaining_allocation
 from mdpdsl.workers import process_context
 
-#: A plan holds for this part of the steps left, and at least for that of the budget.
+#: A plan is used for this fraction of the steps left, and at least for that of the budget.
 SHARE, LEAST_SHARE = 0.1, 0.005
 TOLERANCE = 1e-3
 
@@ -67,11 +67,11 @@ def follow(
     n_steps: int,
     generator: np.random.Generator,
 ) -> int:
-    """Take so many steps, counted in `visits`; return the state reached.
+    """Take so many steps and count them in `visits`; return the state reached.
 
-    Of the actions that have a visit of what the plan promises left, the one with the largest c/T
-    is taken: a plan may not come back to a state as often as it says. If none has, it is the one
-    that is least beyond its promise.
+    Of the actions that have at least one planned visit left, the one with the largest c/T is taken,
+    because a run may not return to a state as often as planned. If none has, it is the action that
+    exceeds its plan the least.
     """
     for _ in range(n_steps):
         best, most = -1, -np.inf

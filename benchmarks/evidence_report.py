@@ -13,9 +13,9 @@ from evidence_models import GROUPS, EvidenceModel
 
 PICTURE = "images/evidence.png"
 OURS = "tracking"
-#: Differences up to this are none.
+#: Smaller differences count as equal.
 LEAST = 0.01
-#: Of the picture.
+#: The settings of the picture.
 COLUMNS = 4
 
 
@@ -28,14 +28,14 @@ class Cell:
     algorithm: str
     settings: dict[str, Any]
     seed: int
-    worst: list[float]  # ratios to the optimum, a pair never visited counted as half a visit
+    worst: list[float]  # ratios to the optimum; an unvisited pair counts as half a visit
     average: list[float]
     failed: list[bool]
     seconds: float
 
     @property
     def words(self) -> str:
-        """Return the figures as a table has them."""
+        """Return the figures as text for a table."""
         failed = sum(self.failed)
         failures = f" ({100 * failed / len(self.failed):.0f} %)" if failed else ""
         return f"{_mean(self.worst)} / {_mean(self.average)}{failures}"
@@ -43,7 +43,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that was run."""
+    """All results."""
 
     models: list[EvidenceModel]
     cells: list[Cell]
@@ -53,16 +53,16 @@ class Evidence:
 
     @property
     def explorers(self) -> list[str]:
-        """Name the explorers, in the order they were run."""
+        """The names of the explorers, in the order of their runs."""
         return list(dict.fromkeys(cell.algorithm for cell in self.cells))
 
     def of(self, explorer: str) -> list[Cell]:
-        """Return an explorer's cells."""
+        """Return the cells of an explorer."""
         return [cell for cell in self.cells if cell.algorithm == explorer]
 
 
 def write_report(folder: Path, evidence: Evidence) -> None:
-    """Write the tables into the page, between its marks, and draw the picture."""
+    """Write the tables between the marks of the page, and draw the picture."""
     page = folder / "evidence.md"
     text = page.read_text("utf-8")
     for name, lines in _tables(evidence).items():
@@ -140,7 +140,7 @@ def _summary(evidence: Evidence) -> list[str]:
 
 
 def _losses(evidence: Evidence) -> list[str]:
-    """Tell where the best of the others is better than tracking by more than a standard error."""
+    """Return where the best other explorer beats tracking by more than a standard error."""
     rows = []
     for own in evidence.of(OURS):
         others = [
@@ -148,16 +148,16 @@ def _losses(evidence: Evidence) -> list[str]:
             for cell in evidence.cells
             if (cell.model, cell.steps) == (own.model, own.steps) and cell is not own
         ]
-        told = []
+        losses = []
         for name in ("worst", "average"):
             mine = getattr(own, name)
             best = min(others, key=lambda cell: float(np.mean(getattr(cell, name))))
             theirs = getattr(best, name)
             error = max(LEAST, math.hypot(_error(mine), _error(theirs)))
             is_better = np.mean(theirs) < np.mean(mine) - error
-            told.append(f"{_mean(mine)}, {best.algorithm} {_mean(theirs)}" if is_better else "")
-        if any(told):
-            rows.append((own.model, f"{own.steps:,}", *told))
+            losses.append(f"{_mean(mine)}, {best.algorithm} {_mean(theirs)}" if is_better else "")
+        if any(losses):
+            rows.append((own.model, f"{own.steps:,}", *losses))
     return _table(("model", "n", "L_Worst", "L_Avg"), rows)
 
 
@@ -214,7 +214,7 @@ def _draw(path: Path, evidence: Evidence) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=90)
-    # A palette takes a third of the room.
+    # With a palette, the file has a third of the size.
     with Image.open(path) as picture:
         picture.convert("RGB").quantize(64).save(path, optimize=True)
 

@@ -2,10 +2,10 @@
 
     python benchmarks/explore.py [--rounds 3] [--json]
 
-The NumPy version does what a script by hand does: a dense estimate of P, value iteration by whole
-matrices from the last values, the same rewards and the same stopping rule. The two take turns. Then
-a slippery grid of 10^5 states, explored by prioritized sweeping, with its Bellman residual: half a
-million steps, most of them to pairs not yet seen, and the half after that.
+The NumPy version does what a hand-written script does: a dense estimate of P, value iteration with
+whole matrices from the last values, the same rewards and the same stopping rule. The two alternate.
+Then a slippery grid of 10^5 states is explored by prioritized sweeping, with its Bellman residual:
+half a million steps, most of them to unvisited pairs, and the half million after that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mdpdsl.graph.space import IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 NAIVE_STEPS = 3_000
-#: Steps that the compiled loop does first, so that both work on an estimate of some size.
+#: Steps of the compiled loop before timing, so that both work on an estimate of some size.
 COMPILED_STEPS = 60_000
 GRID_SIDE = 316
 GRID_STEPS = 500_000
@@ -35,7 +35,7 @@ GRID_STEPS = 500_000
 def naive_visits(
     graph: TransitionGraph, settings: ExploreSettings, n_steps: int, counts: np.ndarray
 ) -> IntArray:
-    """Run kappa-Explorer with dense NumPy arrays, going on from given counts [n_pairs, S]."""
+    """Run kappa-Explorer with dense NumPy arrays, starting from given counts [n_pairs, S]."""
     rng = np.random.default_rng(0)
     P = graph.transition_matrix().toarray()
     S, gamma, kappa = graph.n_states, settings.gamma, settings.kappa
@@ -62,7 +62,7 @@ def naive_visits(
 
 
 def measure(name: str, rounds: int) -> dict[str, Any]:
-    """Time both versions on a model, in turns, from the same estimate on."""
+    """Time both versions on a model, alternating, from the same estimate."""
     graph = mdpdsl.load(name).graph
     settings = ExploreSettings(kappa=2, gamma=0.95, steps=4 * COMPILED_STEPS)
     ours, naive = [], []
@@ -84,7 +84,7 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
 
 
 def measure_grid() -> list[dict[str, Any]]:
-    """Explore a grid of 10^5 states, in two stretches."""
+    """Explore a grid of 10^5 states in two parts."""
     graph = mdpdsl.load("gridworld", n=GRID_SIDE).graph
     settings = ExploreSettings(kappa=2, gamma=0.95, steps=2 * GRID_STEPS)
     trial = new_trial(graph, settings, trial_seeds(0, 0))

@@ -146,7 +146,7 @@ def measured(kind: str, folder: Path, order: str, rounds: int, is_table: bool) -
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
-    """Return seconds of the clock and of the processors."""
+    """Return wall-clock and CPU seconds."""
     clock, processors = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - clock, time.process_time() - processors

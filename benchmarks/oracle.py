@@ -1,13 +1,13 @@
-"""The planning oracle: compact against full, re-solving, and how fast kappa-lp nears its optimum.
+"""The planning oracle: compact against full form, re-solving, and the convergence of kappa-lp.
 
     python benchmarks/oracle.py [--model pendulum] [--steps 50000] [--run 3000000] [--json]
 
-- formulations: from the estimate to the decoded policy by way of Pyomo, both in the same run;
+- formulations: from the estimate to the decoded policy through Pyomo, both in the same run;
 - resolve: HiGHS directly on a sequence of estimates 500 steps apart, cold and from the last basis;
 - evi: the same estimates, at eta = 0;
 - rate: the slope of log(U* - U) against log t over the episodes of kappa-lp, kappa = 2, with the
-  bonus of the paper and with Bernstein's. U* is found by Clarabel as a second-order cone program
-  over the true occupancies.
+  bonus of the paper and with Bernstein's. Clarabel computes U* as a second-order cone program over
+  the true occupancies.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from mdpdsl.programs.uncertain import UncertainModel
 
 N_RESOLVES = 40
 APART = 500
-#: Steps of the short run, and from where on its slope is fitted: while pairs are being found and
-#: after. The long runs' is fitted from ten times as late, when all have been.
+#: Steps of the short run, and where the fits of its slope start: while pairs are still being found,
+#: and after that. The fits of long runs start ten times as late, when all pairs have been found.
 SHORT_RUN = 100_000
 SHORT_FROM, LONG_FROM = 1_000, 10_000
 
@@ -49,7 +49,7 @@ SHORT_FROM, LONG_FROM = 1_000, 10_000
 def estimate_of(
     trial: Trial, graph: TransitionGraph, kappa: float
 ) -> tuple[UncertainModel, FloatArray]:
-    """Return what an oracle would be asked now: the balls and the weights."""
+    """Return the question to an oracle at this point: the balls and the weights."""
     visits = trial.explorer.memory.visits
     radius = l1_radius(visits, graph.n_states, trial.done + 1, 0.1)
     log_weights = -kappa * np.log(np.maximum(visits, 0.1))
@@ -123,7 +123,7 @@ def measure_resolves(graph: TransitionGraph, steps: int) -> dict[str, Any]:
 
 
 def best_utility(graph: TransitionGraph) -> float:
-    """Return U_2* = max -sum c^2/d over the occupancies: y d >= 1 is a second-order cone."""
+    """Return U_2* = max -sum c^2/d over the occupancies; y d >= 1 is a second-order cone."""
     import clarabel
 
     c, n, S = squared_l2_complexity(graph), graph.n_pairs, graph.n_states
@@ -151,7 +151,7 @@ def best_utility(graph: TransitionGraph) -> float:
     costs = np.concatenate([np.zeros(n), c**2])
     found = clarabel.DefaultSolver(quadratic, costs, A, b, cones, settings).solve()
     assert str(found.status) == "Solved", found.status
-    return -float(found.obj_val) * n  # solved in n d, so that U is n times as large
+    return -float(found.obj_val) * n  # solved in n d, so U is n times as large
 
 
 def measure_rate(graph: TransitionGraph, steps: int, bonus: str, start: int) -> dict[str, Any]:

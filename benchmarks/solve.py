@@ -1,17 +1,18 @@
 """Seconds to a certified discounted optimum, against QuantEcon and Storm in the same run.
 
-    pip install quantecon          # no dependency of the project
+    pip install quantecon          # not a dependency of the project
     python benchmarks/solve.py [--rounds 5] [--side 316] [--json]
 
-The discount is 0.999, and every side must be within 1e-6 of the optimum: QuantEcon is asked for
-epsilon = 2e-6, which bounds its values by half of that, Storm for an absolute precision of 1e-6
-with its sound default. Models are built and code is compiled before the clock starts. The sides
-take turns, so that a busy machine slows both; CPU seconds are told beside those of the clock.
+The discount is 0.999, and every side must be within 1e-6 of the optimum: QuantEcon runs with
+epsilon = 2e-6, which bounds the error of its values by half of that, Storm with an absolute
+precision of 1e-6 and its sound default. Models are built and code is compiled before the clock
+starts. The sides alternate, so that a busy machine slows both; both wall-clock and CPU seconds are
+reported.
 
 * random: 100,000 states, 4 actions, 10 random successors, random rewards; QuantEcon's modified
   policy iteration (its best method) on sparse state-action pairs.
-* grid: the shipped `gridworld` of side x side places, where the far corner pays and restarts; once
-  as it is numbered, and once with its states shuffled; Storm's `Rmax=? [Cdiscount=0.999]`.
+* grid: the shipped `gridworld` of side x side places, where the far corner has the reward and
+  restarts; once in its own order of states, and once shuffled; Storm's `Rmax=? [Cdiscount=0.999]`.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def main() -> None:
 def measure(
     name: str, graph: TransitionGraph, peer: Solver, peer_name: str, rounds: int
 ) -> dict[str, Any]:
-    """Time both sides in turns and compare what they found."""
-    found = mdpdsl.solve_discounted(graph, DISCOUNT, tolerance=TOLERANCE)  # compiles, too
+    """Time both sides, alternating, and compare their values."""
+    found = mdpdsl.solve_discounted(graph, DISCOUNT, tolerance=TOLERANCE)  # also compiles
     assert found.status == "optimal"
     expected = peer()
     ours, theirs = [], []
@@ -98,7 +99,7 @@ def measure(
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
-    """Return the seconds of the clock and of the processor."""
+    """Return wall-clock and CPU seconds."""
     clock, processor = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - clock, time.process_time() - processor
@@ -108,7 +109,7 @@ def quantecon_solver(graph: TransitionGraph) -> Solver:
     try:
         from quantecon.markov import DiscreteDP
     except ImportError:
-        sys.exit("this compares with QuantEcon; pip install quantecon")
+        sys.exit("the comparison needs QuantEcon: pip install quantecon")
     m = to_pair_matrix(graph)
     from scipy.sparse import csr_matrix
 
@@ -122,7 +123,7 @@ def quantecon_solver(graph: TransitionGraph) -> Solver:
 
 
 def storm_solver(graph: TransitionGraph) -> Solver:
-    """Build the model once; the clock sees model checking alone, not the reading of values."""
+    """Build the model once; only model checking is timed, not reading the values."""
     import stormpy
 
     sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -156,7 +157,7 @@ def random_model(
     """Return a model in which everything is random."""
     n_pairs = n_states * n_actions
     successor = rng.integers(0, n_states, (n_pairs, n_successors))
-    # Apart within a pair: a successor drawn twice gives way to its neighbour.
+    # Successors of a pair must differ: one drawn twice is replaced by its neighbour.
     successor = np.sort(successor, axis=1)
     while (same := np.diff(successor, axis=1) == 0).any():
         successor[:, 1:][same] = (successor[:, 1:][same] + 1) % n_states

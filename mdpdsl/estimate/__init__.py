@@ -1,1 +1,1 @@
-"""What is known of a system: counts, confidence, complexity."""
+"""Estimates from data: transition probabilities, confidence sets, complexity."""

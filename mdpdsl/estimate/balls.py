@@ -11,7 +11,7 @@ from mdpdsl.programs.uncertain import UncertainModel, names_of
 
 
 def confidence_balls(counts: Counts, spaces: TransitionGraph, radius: FloatArray) -> UncertainModel:
-    """Return P_hat = T(s,a,s')/T(s,a) within radii [n_pairs]; a pair never visited has no row."""
+    """Return P_hat = T(s,a,s')/T(s,a) with radii [n_pairs]; an unvisited pair has no row."""
     n_seen = np.diff(counts.successor_start)
     return UncertainModel(
         pair_start=spaces.pair_start,

@@ -1,4 +1,4 @@
-"""Counts of transitions: sparse, mergeable, and the model they estimate."""
+"""The empirical model: P_hat from counts of transitions, and its complexity."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
-#: Entries that the uniform rows of pairs never visited may take in an estimate that is written.
+#: The most entries that uniform rows of unvisited pairs may take in an estimate that is saved.
 MOST_UNIFORM_ENTRIES = 50_000_000
 
 
 def estimated_graph(
     counts: Counts, spaces: TransitionGraph, smoothing: float = 0.0
 ) -> TransitionGraph:
-    """Return the model that counts estimate, over the spaces of a graph.
+    """Return the model estimated from counts, over the spaces of a graph.
 
     P_hat = T(s,a,s')/T(s,a) (paper, eq. p_hat_def); with `smoothing` a, it is
-    (T(s,a,s') + a)/(T(s,a) + a m) over the m successors seen. A pair never visited gets the uniform
-    row 1/S: it is dense, so a large model with many such pairs is better kept as counts.
+    (T(s,a,s') + a)/(T(s,a) + a m) over the m successors seen. An unvisited pair gets the uniform
+    row 1/S. That row is dense, so a large model with many such pairs is better kept as counts.
 
     Rewards of pairs and labels are those of the spaces. Rewards that depend on the next state are
-    left out, for what the spaces expect of them is by their own transitions;
+    left out, because their expectations in the spaces are over other transitions;
     `compile.transition_rewards` evaluates them on the estimated ones.
     """
     S = spaces.n_states
@@ -53,18 +53,18 @@ def estimated_graph(
 
 
 def too_large_estimate(counts: Counts, spaces: TransitionGraph) -> str | None:
-    """Say why the estimated graph is not to be written, where its uniform rows are too many."""
+    """Return why the estimated graph is too large to save, or None if it is not."""
     n_uniform = int(np.count_nonzero(counts.visits == 0)) * spaces.n_states
     if n_uniform <= MOST_UNIFORM_ENTRIES:
         return None
     return (
-        f"the uniform rows of pairs never seen would take {n_uniform:,} entries; "
-        "counts.npz has what was seen"
+        f"the uniform rows of unvisited pairs would take {n_uniform:,} entries; "
+        "counts.npz has the data"
     )
 
 
 def estimated_complexity(counts: Counts) -> FloatArray:
-    """Return c_hat(s,a) = 1 - sum P_hat^2, and 1 for a pair never visited, [n_pairs]."""
+    """Return c_hat(s,a) = 1 - sum P_hat^2, and 1 for an unvisited pair, [n_pairs]."""
     visits = counts.visits
     squares = np.concatenate([[0.0], np.cumsum(counts.count.astype(np.float64) ** 2)])
     sums = np.diff(squares[counts.successor_start])

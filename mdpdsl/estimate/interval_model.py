@@ -1,19 +1,18 @@
-"""The interval MDP of a run: every model that its counts allow, with probability 1 - delta.
+"""The interval MDP of a run: a set of models that contains the true one with probability 1 - delta.
 
-Each probability lies in its Clopper-Pearson interval (`estimate.intervals`); what differs is which
-successors a pair may have at all (its support):
+Each probability lies in its Clopper-Pearson interval (`estimate.intervals`). The support of a pair,
+the set of its possible successors, is one of two:
 
-- `model`: those that the model file's own dynamics give it. That these are the right ones is
-  assumed; how likely they are is not. A successor never seen has [LEAST, u], where u is the upper
-  end for what was never seen: that it is possible is known, so its probability is not 0.
-- `all`: any state. Everything that a pair was never seen to do leads to one more state, `unknown`,
-  with [EPSILON, min(1, m u)] for the m states it was never seen to lead to; a pair never seen leads
-  there for certain. From `unknown` anything may follow: every state with [EPSILON, 1], and a state
-  `lost` that is never left and carries no label of the model. So the least chance of reaching a
-  label from `unknown` is at most S EPSILON, and the largest at least 1 - S EPSILON: both bounds of
-  a reachability hold up to that. With S entries per row written out instead, [0, u] each, no tool
-  could check it: PRISM and Storm need lower ends above 0, and raising them would take away the
-  models in which a state is never left.
+- `model`: the successors that the pair has in the model file. They are assumed to be the right
+  ones; their probabilities are not used. A successor that was never seen has [LEAST, u], where u is
+  the upper end for unseen successors: it is known to be possible, so its probability is not 0.
+- `all`: any state. The m successors that were never seen after a pair are merged into an extra
+  state, `unknown`, with [EPSILON, min(1, m u)]; an unvisited pair leads there with certainty. From
+  `unknown`, anything may follow: every state with [EPSILON, 1], and a state `lost` that is never
+  left and has no label of the model. So the minimal probability of reaching a label from `unknown`
+  is at most S EPSILON and the maximal at least 1 - S EPSILON: both bounds on a reachability hold up
+  to that. If rows had S entries [0, u] instead, no tool could check the file: PRISM and Storm need
+  lower ends above 0, and raising them would exclude the models in which a state is never left.
 
 A pair whose only successor is known has the probability 1.
 """
@@ -40,16 +39,16 @@ from mdpdsl.runs.records import RunConfiguration
 
 SUPPORTS = ("auto", "model", "all")
 
-#: The lower end of a successor that is possible but was never seen; builders drop less than that.
+#: The lower end of a possible successor that was never seen; model builders drop smaller numbers.
 LEAST = 1e-15
 
-#: The lower end of what may not be possible at all.
+#: The lower end of a transition that may be impossible.
 EPSILON = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class IntervalModel:
-    """The interval MDP of a run, and how it was made."""
+    """The interval MDP of a run, with the assumptions behind it."""
 
     name: str
     intervals: IntervalGraph
@@ -60,14 +59,14 @@ class IntervalModel:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What whoever reads the file has to know."""
-        told = [f"interval MDP: it contains the truth with probability {1 - self.delta:g}"]
+        """Comments for the file: what the intervals mean and which support they assume."""
+        notes = [f"interval MDP: it contains the true model with probability {1 - self.delta:g}"]
         if self.support == "model":
-            told.append("successors are those that the model file gives a pair")
+            notes.append("the successors of a pair are those of the model file")
         else:
-            told.append("what a pair was never seen to do leads to `unknown`, from where anything")
-            told.append("may follow: any state, or `lost`, which is never left and has no label")
-        return tuple(told)
+            notes.append("successors that were never seen are merged into `unknown`, from where")
+            notes.append("any state may follow, or `lost`, which is never left and has no label")
+        return tuple(notes)
 
 
 def interval_model(
@@ -102,7 +101,7 @@ def interval_model(
 def with_support(
     spaces: TransitionGraph, known: TransitionGraph, counts: Counts, found: Intervals
 ) -> IntervalGraph:
-    """Return the intervals of the successors that another graph has; raise ModelError if others."""
+    """Return intervals for the successors of another graph; raise ModelError if others occurred."""
     S = spaces.n_states
     n_successors = np.diff(known.successor_start)
     pair = np.repeat(np.arange(known.n_pairs), n_successors)
@@ -114,9 +113,9 @@ def with_support(
         entry = int(np.flatnonzero(~is_known)[0])
         target = state_text(known, int(counts.successor[entry]))
         raise _error(
-            f"{pair_text(known, int(seen_pair[entry]))} was seen to lead to {target}, which the "
-            "model says it cannot",
-            "use --support all: the model's own dynamics are not those of the data",
+            f"in the data, {pair_text(known, int(seen_pair[entry]))} led to {target}, which is "
+            "impossible in the model",
+            "set `support=` to all: the model's dynamics differ from those of the data",
         )
     lower = np.full(known.n_branches, min(LEAST, float(known.probability.min())))
     upper = found.unseen_upper[pair]
@@ -136,9 +135,9 @@ def with_support(
 
 
 def with_unknown(spaces: TransitionGraph, counts: Counts, found: Intervals) -> IntervalGraph:
-    """Return the intervals of what was seen; all else leads to `unknown`, and from there anywhere.
+    """Return the intervals of seen successors; all others are merged into `unknown`.
 
-    The probabilities of what was seen may be smaller by the factor 1 - EPSILON, which leaves room
+    The probabilities of seen successors may be smaller by the factor 1 - EPSILON, which leaves room
     for the branch to `unknown`.
     """
     S, n_pairs = spaces.n_states, spaces.n_pairs
@@ -173,7 +172,7 @@ def with_unknown(spaces: TransitionGraph, counts: Counts, found: Intervals) -> I
 
 
 def _interval_graph(graph: TransitionGraph, bounds: Bounds) -> IntervalGraph:
-    """Put probabilities within the bounds; rewards of next states depend on what is not known."""
+    """Put probabilities within the bounds; drop rewards of next states, which are unknown."""
     reward = graph.reward if graph.branch_reward is None else None
     probability = probabilities_within(graph, bounds)
     found = replace(graph, probability=probability, reward=reward, branch_reward=None)
@@ -192,9 +191,9 @@ def _with_rows(spaces: TransitionGraph, counts: Counts) -> TransitionGraph:
 def _with_two_more_states(
     spaces: TransitionGraph, successor_start: IntArray, successor: np.ndarray
 ) -> TransitionGraph:
-    """Return a graph with the states `unknown` and `lost` behind the others.
+    """Return a graph with the states `unknown` and `lost` after the others.
 
-    One more variable, the slowest, tells them apart, so that the others keep their numbers.
+    An extra variable, the slowest, distinguishes them, so that the others keep their numbers.
     """
     product, S = spaces.states.product, spaces.n_states
     name = _free("knowledge", [variable.name for variable in product.variables])
@@ -222,14 +221,20 @@ def _with_two_more_states(
 def _support(configuration: RunConfiguration, asked: str) -> tuple[str, str]:
     """Choose the successors that pairs may have, and say why."""
     if asked != "auto":
-        return asked, "as asked for"
+        return asked, "as requested"
     options, settings = configuration.options, configuration.settings
     if configuration.command != "explore" or configuration.system is not None:
-        return "all", "the data are not the model's own; --support model trusts its successors"
+        return "all", (
+            "the data do not come from the model; set `support=` to model to trust its successors"
+        )
     if options.log is not None or settings.get("simulate", "model") != "model":
-        return "all", "the run did not draw from the model; --support model trusts its successors"
+        return "all", (
+            "the run did not simulate the model; set `support=` to model to trust its successors"
+        )
     if configuration.warm_start is not None:
-        return "all", "the run began with other data; --support model trusts the model's successors"
+        return "all", (
+            "the run started with other data; set `support=` to model to trust its successors"
+        )
     return "model", "the run simulated this model"
 
 
@@ -237,14 +242,14 @@ def _dynamics(graph: TransitionGraph, spaces: TransitionGraph) -> TransitionGrap
     """Return the model file's own graph, over the pairs of a run."""
     if not graph.has_dynamics:
         raise _error(
-            "the model file has no dynamics that say which successors are possible",
-            "use --support all",
+            "the model file has no dynamics, so its possible successors are unknown",
+            "set `support=` to all",
         )
     same = np.array_equal(graph.states.codes, spaces.states.codes) and np.array_equal(
         graph.pair_action, spaces.pair_action
     )
     if not same or not np.array_equal(graph.pair_start, spaces.pair_start):
-        raise _error("the model file has other states than the run", "use --support all")
+        raise _error("the states of the model file and the run differ", "set `support=` to all")
     return graph
 
 

@@ -1,4 +1,4 @@
-"""An estimate as the files of a run's folder."""
+"""An estimate as files in the folder of a run."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Models of other tools: one file for each format, reading and writing side by side."""
+"""Foreign formats: one file per format, with reading and writing side by side."""

@@ -1,4 +1,4 @@
-"""Graphviz DOT text: states and their actions, or above 200 states the communicating classes."""
+"""Graphviz DOT: states and their actions, or communicating classes if there are over 200 states."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _quote(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Escape what DOT reads specially inside quotes; a backslash would start an escape."""
+    """Escape characters that are special in DOT strings: quotes, backslashes and line breaks."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
 
 
@@ -94,5 +94,5 @@ class Dot(Format):
     name, title, suffix = "dot", "Graphviz", ".dot"
 
     def text(self, model: Model) -> str:
-        """Return the graph of a model as a picture's source."""
+        """Return the graph of a model as DOT text."""
         return to_dot(model.graph)

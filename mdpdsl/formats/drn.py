@@ -1,6 +1,6 @@
 """Storm's DRN: states, their actions and successors one by one, with names, labels and rewards.
 
-With bounds the probabilities are intervals, `[lower, upper]`, and the file says so in its header:
+With bounds, probabilities are intervals, `[lower, upper]`, as the header of the file states;
 stormpy reads it with `build_model_from_drn[stormpy.Interval]`.
 """
 
@@ -26,9 +26,9 @@ def to_drn(
     bounds: Bounds | None = None,
     notes: tuple[str, ...] = (),
 ) -> str:
-    """Return a graph in the format DRN; raise ValueError where its dynamics are unknown."""
+    """Return a graph as DRN text; raise FormatError if its dynamics are unknown."""
     if not graph.has_dynamics:
-        raise FormatError("the dynamics of this model are unknown: there are no states to write")
+        raise FormatError("the dynamics of this model are unknown, so there is nothing to write")
     return "\n".join(_lines(graph, name, bounds, notes)) + "\n"
 
 
@@ -36,14 +36,14 @@ def _lines(
     graph: TransitionGraph, name: str, bounds: Bounds | None, notes: tuple[str, ...]
 ) -> Iterator[str]:
     names = prism_names(graph, name)
-    told = [name, *notes, *(f"{what} is {new}" for what, new in names.renamed)]
-    yield from (f"// {' '.join(text.split())}" for text in told)
+    comments = [name, *notes, *(f"{what} is {new}" for what, new in names.renamed)]
+    yield from (f"// {' '.join(text.split())}" for text in comments)
     yield "@type: MDP"
     if bounds is not None:
         yield "@value_type: double-interval"
     yield from ("@parameters", "", "@reward_models", REWARD if graph.reward is not None else "")
     yield from ("@nr_states", str(graph.n_states), "@nr_choices", str(graph.n_pairs), "@model")
-    # A reward is a pair's: the state itself has none. In an interval model it is an interval, too.
+    # Rewards belong to pairs; states have none. In an interval model they are intervals, too.
     blank = " [0]" if graph.reward is not None else ""
     rewards = None if graph.reward is None else number_texts(graph.reward)
     chances = branch_chances(graph, bounds, comma=", ")
@@ -64,7 +64,7 @@ def _lines(
 
 
 class Drn(Format):
-    """Storm's explicit format."""
+    """Storm's explicit format DRN."""
 
     name, title, suffix = "drn", "Storm's DRN", ".drn"
     has_intervals = True

@@ -1,12 +1,12 @@
 """PRISM's explicit files: `.tra`, and `.sta`, `.lab`, `.srew`, `.trew` beside it.
 
-Writing: PRISM wants a reward on every transition of a choice, the same on all of them, so a reward
-that depends on the next state is written as its expectation.
+Writing: PRISM requires the same reward on all transitions of a choice, so a reward that depends on
+the next state is written as its expectation.
 
-Reading: a Markov chain is a graph with the one action `step`. Choices without a name are called by
-their place, `a0`, `a1`, …; two choices of one state with one name get numbers behind it. PRISM has
-sets of initial states, not distributions: of several, each is equally likely. Rewards of states and
-of transitions add up.
+Reading: a Markov chain is a graph with the single action `step`. Unnamed choices are named by their
+position, `a0`, `a1`, …; if two choices of a state share a name, numbers are appended. PRISM has
+sets of initial states, not distributions: all of them are equally likely. Rewards of states and of
+transitions are added.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from mdpdsl.graph.transition_graph import ROW_SUM_TOLERANCE, TransitionGraph
 
 
 def write_explicit(graph: TransitionGraph, path: Path, bounds: Bounds | None = None) -> list[Path]:
-    """Write the files of a model beside each other, and return their paths, the `.tra` first.
+    """Write the files of a model side by side, and return their paths, the `.tra` first.
 
-    `path` is the `.tra` file or the stem that all have in common. Files of rewards are written
-    where the model has rewards.
+    `path` is the `.tra` file or the stem of all files. Files of rewards are written if the model
+    has rewards.
     """
     texts = explicit_texts(graph, bounds)
     stem = path.with_suffix("") if path.suffix == ".tra" else path
@@ -54,9 +54,9 @@ def write_explicit(graph: TransitionGraph, path: Path, bounds: Bounds | None = N
 
 
 def explicit_texts(graph: TransitionGraph, bounds: Bounds | None = None) -> dict[str, str]:
-    """Return the text of each file by its ending; raise ValueError without dynamics."""
+    """Return the text of each file by its ending; raise FormatError without dynamics."""
     if not graph.has_dynamics:
-        raise FormatError("the dynamics of this model are unknown: there are no files to write")
+        raise FormatError("the dynamics of this model are unknown, so there is nothing to write")
     names = prism_names(graph, "model")
     parts = {
         ".tra": _transition_lines(graph, names, bounds),
@@ -78,7 +78,7 @@ def _transition_lines(graph: TransitionGraph, names: Names, bounds: Bounds | Non
 
 
 def _state_lines(graph: TransitionGraph, names: Names) -> Iterator[str]:
-    """List the states; a bool as PRISM says it, anything else as in PRISM source, a number."""
+    """List the states; booleans as PRISM writes them, all others as numbers, as in PRISM source."""
     yield f"({','.join(names.variables)})"
     variables = graph.states.variables
     for state, row in enumerate(cells_of(graph.states).tolist()):
@@ -113,7 +113,7 @@ def _reward_lines(graph: TransitionGraph) -> Iterator[str]:
 
 
 def _branch_columns(graph: TransitionGraph) -> tuple[list[int], list[int], list[int]]:
-    """Return the state of every branch, the place of its pair among the state's, and its target."""
+    """Return the state of every branch, the position of its pair in the state, and its target."""
     n_successors = np.diff(graph.successor_start)
     choice = np.arange(graph.n_pairs) - graph.pair_start[graph.pair_state]
     return (
@@ -127,7 +127,7 @@ def _header(kind: str) -> list[str]:
     return [f'# Reward structure "{REWARD}"', f"# {kind} rewards"]
 
 
-#: The endings that PRISM has given to files of rewards, the newest first.
+#: The endings that versions of PRISM use for files of rewards, newest first.
 STATE_REWARDS, TRANSITION_REWARDS = (".srew", ".rews"), (".trew", ".rewt")
 
 
@@ -141,11 +141,11 @@ class _Transitions:
     choice: IntArray
     target: IntArray
     probability: FloatArray
-    names: Mapping[tuple[int, int], str]  # of the choices that have one
+    names: Mapping[tuple[int, int], str]  # of the named choices
 
 
 def read_prism_files(path: Path) -> TransitionGraph:
-    """Read the model of a `.tra` file and what lies beside it; raise ModelError with the place."""
+    """Read a `.tra` file and the files beside it; raise ModelError with the line of an error."""
     lines = read_lines(path)
     found = _read_transitions(lines)
     states, order = numbered_states(found.n_states), np.arange(found.n_states)
@@ -159,8 +159,8 @@ def read_prism_files(path: Path) -> TransitionGraph:
         labels.pop("deadlock", None)
         initial = labels.pop("init", initial)
     if not initial.any():
-        raise lines.error("no state is initial", "the .lab file says which are, by the label init")
-    # `order` has the states of the file in the order of the graph; the rest follows it.
+        raise lines.error("no state is initial", "mark one with the label init in the .lab file")
+    # `order` lists the states of the file in the order of the graph; all columns follow it.
     new_index = np.argsort(order)
     action, names = _choice_actions(found)
     branches = Branches(
@@ -185,8 +185,8 @@ def _read_transitions(lines: Lines) -> _Transitions:
     span, header = next(rows, (None, []))
     if len(header) not in (2, 3) or not all(word.isdigit() for word in header):
         raise lines.error(
-            "the first line is not the number of states, choices and transitions",
-            "an MDP begins with `states choices transitions`, a chain with `states transitions`",
+            "the first line must have the numbers of states, choices and transitions",
+            "an MDP starts with `states choices transitions`, a chain with `states transitions`",
             span,
         )
     is_chain = len(header) == 2
@@ -198,14 +198,14 @@ def _read_transitions(lines: Lines) -> _Transitions:
     for span, words in rows:
         if len(words) not in (width, width + 1):
             form = "state target probability" if is_chain else "state choice target probability"
-            raise lines.error(f"a transition is `{form} [action]`, not this", None, span)
+            raise lines.error(f"a transition must have the form `{form} [action]`", None, span)
         try:
             state, *choice, target = (int(word) for word in words[: width - 1])
             chance = float(words[width - 1])
         except ValueError:
-            message = "these are not whole numbers and a probability"
+            message = "expected whole numbers and a probability"
             if words[width - 1].startswith("["):
-                message = "this is an interval, and a model has probabilities"
+                message = "this is an interval; only probabilities can be read"
             raise lines.error(message, None, span) from None
         if not (0 <= state < n_states and 0 <= target < n_states):
             raise lines.error(f"the states are 0 to {n_states - 1}", None, span)
@@ -218,7 +218,7 @@ def _read_transitions(lines: Lines) -> _Transitions:
         if len(words) > width:
             names[numbers[-1][:2]] = words[width]
     if len(numbers) != n_lines:
-        message = f"the first line promises {n_lines} transitions, and there are {len(numbers)}"
+        message = f"the first line announces {n_lines} transitions, but there are {len(numbers)}"
         raise lines.error(message, "is the file complete?")
     columns = np.array(numbers, dtype=np.int64).reshape(-1, 3)
     return _Transitions(
@@ -235,7 +235,7 @@ def _read_transitions(lines: Lines) -> _Transitions:
 def _choice_actions(found: _Transitions) -> tuple[IntArray, tuple[str, ...]]:
     """Return the action of every transition, and the names of all actions.
 
-    They are in an order that agrees with that of the choices in every state, where there is one.
+    If possible, the order of the actions agrees with that of the choices in every state.
     """
     choices = sorted(set(zip(found.state.tolist(), found.choice.tolist(), strict=True)))
     name_of: dict[tuple[int, int], str] = {}
@@ -263,7 +263,7 @@ def _choice_actions(found: _Transitions) -> tuple[IntArray, tuple[str, ...]]:
 
 
 def _read_rewards(path: Path, found: _Transitions) -> FloatArray | None:
-    """Return the reward of every transition; None where there is no file of rewards."""
+    """Return the reward of every transition; None if there is no file of rewards."""
     files = [
         next((file for s in suffixes if (file := path.with_suffix(s)).exists()), None)
         for suffixes in (STATE_REWARDS, TRANSITION_REWARDS)
@@ -298,13 +298,13 @@ def _read_graph(
 
 
 class Explicit(Format):
-    """PRISM's explicit files, several beside each other."""
+    """PRISM's explicit files, several side by side."""
 
     name, title, suffix = "explicit", "PRISM's explicit files", ".tra"
     has_intervals = can_read = True
 
     def read(self, path: str) -> Model:
-        """Read a `.tra` file and what lies beside it."""
+        """Read a `.tra` file and the files beside it."""
         began = time.perf_counter()
         graph = read_prism_files(Path(path))
         return graph_model(graph, Path(path).stem, path, time.perf_counter() - began)

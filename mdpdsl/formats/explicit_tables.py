@@ -1,4 +1,4 @@
-"""What lies beside PRISM's transitions: the values, labels and rewards of states."""
+"""The files beside PRISM's `.tra`: the values, labels and rewards of states."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mdpdsl.graph.space import BoolArray, IntArray, Product, StateSpace, Variabl
 
 
 class Lines:
-    """The lines of a file that say something, with their places for messages."""
+    """The lines of a file, without empty ones and comments, with their positions for messages."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
 
     def __iter__(self) -> Iterator[tuple[Span, list[str]]]:
-        """Yield each line as its place and its words; empty ones and comments are left out."""
+        """Yield each line as its position and its words, without empty lines and comments."""
         offset = 0
         for line in self.source.text.split("\n"):
             text = line.strip()
@@ -31,16 +31,16 @@ class Lines:
     def error(
         self, message: str, help_text: str | None = None, at: Span | None = None
     ) -> ModelError:
-        """Return what is wrong with the file, at a line or with all of it."""
+        """Return an error about one line, or about the whole file."""
         return ModelError([Diagnostic("E603", message, at, help_text, source=self.source)])
 
 
 def read_lines(path: Path) -> Lines:
-    """Read a text file; raise ModelError where it cannot be read."""
+    """Read a text file; raise ModelError if it cannot be read."""
     try:
         return Lines(Source(path.read_text("utf-8"), str(path)))
     except UnicodeDecodeError:
-        reason = "it is not a text in UTF-8"
+        reason = "it is not UTF-8 text"
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
     raise ModelError([Diagnostic("E603", f"cannot read {path}: {reason}", None, "check the path")])
@@ -50,7 +50,7 @@ TRUTH = {"false": 0, "true": 1}
 
 
 def read_states(lines: Lines, n_states: int) -> tuple[StateSpace, IntArray]:
-    """Read a `.sta` file; return the states in the order of their product, and that order.
+    """Read a `.sta` file; return the states in the order of the product space, and that order.
 
     The k-th state of the space is the state `order[k]` of the file.
     """
@@ -58,7 +58,7 @@ def read_states(lines: Lines, n_states: int) -> tuple[StateSpace, IntArray]:
     span, header = next(rows, (None, []))
     names = "".join(header).strip("()").split(",")
     if not header or not header[0].startswith("(") or not all(names):
-        raise lines.error("the first line is not the variables, `(x,y)`", None, span)
+        raise lines.error("the first line must list the variables, as in `(x,y)`", None, span)
     if len(set(names)) != len(names):
         raise lines.error("a variable is listed twice", None, span)
     values: list[list[str] | None] = [None] * n_states
@@ -67,13 +67,13 @@ def read_states(lines: Lines, n_states: int) -> tuple[StateSpace, IntArray]:
         cells = match.group(2).split(",") if match else []
         if match is None or len(cells) != len(names):
             raise lines.error(
-                f"a state is `number:(value,…)` with {len(names)} values, not this", None, span
+                f"a state must have the form `number:(value,…)` with {len(names)} values",
+                None,
+                span,
             )
         number = int(match.group(1))
         if number >= n_states or values[number] is not None:
-            reason = (
-                "is there twice" if number < n_states else "is more than there are transitions of"
-            )
+            reason = "is listed twice" if number < n_states else "does not occur in the transitions"
             raise lines.error(f"state {number} {reason}", None, span)
         values[number] = cells
     rows_found = [row for row in values if row is not None]
@@ -105,23 +105,23 @@ def read_labels(lines: Lines, n_states: int) -> dict[str, BoolArray]:
     span, header = next(rows, (None, []))
     declared = re.findall(r'(\d+)="([^"]*)"', " ".join(header))
     if not declared:
-        raise lines.error('the first line is not the labels, `0="init" …`', None, span)
+        raise lines.error('the first line must list the labels, as in `0="init" …`', None, span)
     labels = {name: np.zeros(n_states, np.bool_) for _, name in declared}
     name_of = dict(declared)
     for span, words in rows:
         state, colon, rest = " ".join(words).partition(":")
         if not colon or not state.strip().isdigit() or int(state) >= n_states:
-            message = f"a line is `state: label label …` with a state of 0 to {n_states - 1}"
+            message = f"expected `state: label label …` with a state from 0 to {n_states - 1}"
             raise lines.error(message, None, span)
         for number in rest.split():
             if number not in name_of:
-                raise lines.error(f"there is no label {number} in the first line", None, span)
+                raise lines.error(f"the first line has no label {number}", None, span)
             labels[name_of[number]][int(state)] = True
     return labels
 
 
 def read_rewards(lines: Lines, n_keys: int) -> dict[tuple[int, ...], float]:
-    """Read a file of rewards: a number of keys and a reward on each line, after the sizes."""
+    """Read a file of rewards: after the sizes, each line has `n_keys` numbers and a reward."""
     rows = iter(lines)
     next(rows, None)
     found: dict[tuple[int, ...], float] = {}
@@ -130,7 +130,7 @@ def read_rewards(lines: Lines, n_keys: int) -> dict[tuple[int, ...], float]:
             keys, reward = tuple(int(word) for word in words[:n_keys]), float(words[n_keys])
         except (ValueError, IndexError):
             raise lines.error(
-                f"a reward is {n_keys} whole number{'s' if n_keys > 1 else ''} and a value",
+                f"a reward must be {n_keys} whole number{'s' if n_keys > 1 else ''} and a value",
                 None,
                 span,
             ) from None

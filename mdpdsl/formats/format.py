@@ -1,6 +1,6 @@
-"""What a format is, and the table of all of them: ours, and those of other packages.
+"""The interface of a format, and the table of all formats: ours, and those of other packages.
 
-A package adds a format by an entry point of the group `mdpdsl.formats`: an object with `name`,
+A package adds a format with an entry point in the group `mdpdsl.formats`: an object with `name`,
 `title` and `suffix`, and `read` or `write` as below.
 """
 
@@ -19,7 +19,7 @@ from mdpdsl.graph.interval_graph import IntervalGraph
 
 GROUP = "mdpdsl.formats"
 
-#: Our formats by name: the module that has each, and its class.
+#: Our formats by name: the module and the class of each.
 _OURS = {
     "prism": "mdpdsl.formats.prism:Prism",
     "explicit": "mdpdsl.formats.explicit:Explicit",
@@ -34,21 +34,21 @@ _OURS = {
 
 
 class Format:
-    """A foreign format; a subclass overrides what the format can carry, the rest is refused."""
+    """A foreign format; a subclass overrides what it supports, and the rest raises FormatError."""
 
     name: str
-    title: str  # what it is, in a few words
+    title: str  # a description in a few words
     suffix: str  # the ending of its files
     has_intervals = False
     can_read = False
     can_write = True
 
     def read(self, path: str) -> Model:
-        """Read a model; raise FormatError or ModelError where the file has none."""
-        raise FormatError(f"{self.title} can be written, but not read")
+        """Read a model; raise FormatError or ModelError if the file is not one."""
+        raise FormatError(f"{self.title} can be written but not read")
 
     def write(self, model: Model, path: Path, **options: Any) -> list[Path]:
-        """Write a model and return the files; `options` are the format's own."""
+        """Write a model and return the files; `options` depend on the format."""
         if options:
             named = ", ".join(f"`{name}=`" for name in options)
             raise FormatError(f"{self.name} has no option {named}")
@@ -58,24 +58,24 @@ class Format:
 
     def text(self, model: Model) -> str:
         """Return a model as the text of one file."""
-        raise FormatError(f"{self.title} can be read, but not written")
+        raise FormatError(f"{self.title} can be read but not written")
 
     def write_intervals(
         self, intervals: IntervalGraph, name: str, path: Path, notes: tuple[str, ...]
     ) -> list[Path]:
         """Write an interval MDP and return the files."""
         able = [each.name for each in formats().values() if each.has_intervals]
-        raise FormatError(f"{self.name} has no intervals; {', '.join(able)} have")
+        raise FormatError(f"{self.name} does not support intervals; use {' or '.join(able)}")
 
     @staticmethod
     def require_folder(path: Path) -> None:
-        """Raise the system's own error where there is no folder to write to."""
+        """Raise FileNotFoundError if the folder to write to does not exist."""
         if not path.parent.is_dir():
             raise FileNotFoundError(2, "No such file or directory", str(path.parent))
 
 
 def formats() -> Mapping[str, Format]:
-    """Return every format by its name; ours win over others of the same name."""
+    """Return every format by name; ours take precedence over others of the same name."""
     found: dict[str, Format] = {}
     for entry in entry_points(group=GROUP):
         made = entry.load()
@@ -87,7 +87,7 @@ def formats() -> Mapping[str, Format]:
 
 
 def format_named(name: str) -> Format:
-    """Return a format by its name; raise FormatError, with the names there are."""
+    """Return a format by name; raise FormatError, which lists the names, if it is unknown."""
     known = formats()
     if name in known:
         return known[name]
@@ -97,18 +97,18 @@ def format_named(name: str) -> Format:
 
 
 def format_of(path: str | Path) -> Format:
-    """Return the format that the ending of a file stands for; the longest ending wins."""
+    """Return the format of a file by its ending; the longest matching ending wins."""
     known = formats()
     name = Path(path).name.lower()
     fitting = [each for each in known.values() if name.endswith(each.suffix)]
     if not fitting:
         endings = ", ".join(each.suffix for each in known.values())
-        raise FormatError(f"`{path}` has no known ending; give `to=`, or one of {endings}")
+        raise FormatError(f"`{path}` has no known ending; set `to=`, or use one of {endings}")
     return max(fitting, key=lambda each: len(each.suffix))
 
 
 def readable_suffixes() -> tuple[str, ...]:
-    """Return the endings of files that can be read as models."""
+    """Return the endings of the files that can be read as models."""
     return tuple(each.suffix for each in formats().values() if each.can_read)
 
 

@@ -1,22 +1,22 @@
 """Gymnasium's toy-text table, P[s][a] = [(probability, next state, reward, terminated), …].
 
-A transition that terminates ends the episode, and nothing follows it. A graph has no ends: where
-one is, a *terminal* state stands for it, which no action leaves and where every reward is 0. So
-`terminated` belongs to the state that is entered: the states with the label `terminal`, or, where a
-graph has no such label, those that no action leaves and that have no reward.
+A transition with `terminated` ends the episode. A graph represents such an end by a *terminal*
+state, which no action leaves and where every reward is 0. So `terminated` is a property of the
+state that is entered: of the states with the label `terminal` or, if a graph has no such label, of
+those that no action leaves and that have no reward.
 
-Where a table ends some transitions into a state and not others, the state gets a twin behind all
-others, and what ends leads to the twin. Actions that a table leaves out are not available.
+If a table ends only some of the transitions into a state, the state gets a twin after all others,
+and the transitions that end lead to the twin. Actions that a table leaves out are not available.
 
-As a JSON file, with the spaces of the model that it came from:
+As a JSON file, with the spaces of the original model:
 
     {"format": "mdpdsl toy-text 1", "name": …, "n_states": S, "n_actions": A,
      "P": [[[[p, next state, reward, terminated], …] or null, …], …],   P[s][a]; null: not available
      "initial_state_distrib": [p, …],
      "action_names": [name, …], "variables": {…}, "codes": […], "labels": {name: [state, …]}}
 
-Only `P` is needed to read one: a table that others wrote, as JSON has it (with texts for the keys),
-is read as well. Names, variables and labels make the same model again.
+Only `P` is required to read a file, so tables from elsewhere, with strings as the keys of objects,
+can be read as well. Names, variables and labels restore the original model.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ Table = dict[int, dict[int, Row]]
 
 
 def to_toy_text(graph: TransitionGraph) -> Table:
-    """Return P in the toy-text form; a state has the actions that are available there."""
+    """Return P in the toy-text form; each state lists only its available actions."""
     if not graph.has_dynamics:
-        raise FormatError("the dynamics of this model are unknown: there is no P")
+        raise FormatError("the dynamics of this model are unknown, so there is no P")
     is_terminal = terminal_states(graph)[graph.successor].tolist()
     reward = graph.branch_reward
     if reward is None:
@@ -66,7 +66,7 @@ def to_toy_text(graph: TransitionGraph) -> Table:
 
 
 def terminal_states(graph: TransitionGraph) -> BoolArray:
-    """Tell which states end an episode when they are entered, [n_states]."""
+    """Return which states end an episode when they are entered, [n_states]."""
     if TERMINAL in graph.labels:
         return graph.labels[TERMINAL]
     leaves = np.zeros(graph.n_states, np.bool_)
@@ -82,15 +82,15 @@ def from_toy_text(
     initial: npt.ArrayLike | None = None,
     actions: Sequence[str] | None = None,
 ) -> TransitionGraph:
-    """Return the graph of a table P; raise ValueError where it is none, and say where.
+    """Return the graph of a table P; raise FormatError, with the place, if it is not valid.
 
-    States and actions are numbered from 0; keys may be texts of numbers, as JSON has them. Without
-    `initial` every state that is no end is as likely to start.
+    States and actions are numbered from 0; keys may be strings, as in JSON. Without `initial`, all
+    states that are not ends are equally likely to start.
     """
     rows = _keyed(table, "P")
     n_states = len(rows)
     if sorted(rows) != list(range(n_states)):
-        raise FormatError(f"the states of P are not numbered from 0 to {n_states - 1}")
+        raise FormatError(f"the states of P must be numbered from 0 to {n_states - 1}")
     entries = np.array(
         [
             (state, action, *_entry(entry, n_states, f"P[{state}][{action}]"))
@@ -110,7 +110,7 @@ def from_toy_text(
     is_end = np.zeros(n_states, np.bool_)
     is_end[target[ends]] = True
     is_mixed = np.zeros(n_states, np.bool_)
-    # A state that is entered both ways from where an episode can still go on is two states.
+    # A state that live states enter both with and without an end is split into two.
     for _ in range(n_states):
         lives = ~(is_end & ~is_mixed)[state] & ~ends & is_end[target] & ~is_mixed[target]
         if not lives.any():
@@ -137,7 +137,7 @@ def from_toy_text(
     n_actions = int(action.max()) + 1
     names = tuple(actions or (f"a{number}" for number in range(n_actions)))
     if len(names) < n_actions:
-        raise FormatError(f"P has {n_actions} actions, and there are {len(names)} names")
+        raise FormatError(f"P has {n_actions} actions, but there are only {len(names)} names")
     return branches.graph(numbered_states(n_all), named_actions(names), start, {TERMINAL: closed})
 
 
@@ -148,7 +148,7 @@ def _loops(
     state: npt.NDArray[np.int64],
     action: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the pairs of the states that are ends: the actions that the table has there."""
+    """Return the states and actions of the pairs of ends: the actions that the table has there."""
     n_actions = int(action.max()) + 1
     pairs = np.unique(state * n_actions + action)
     own_state, own_action = pairs // n_actions, pairs % n_actions
@@ -169,7 +169,7 @@ def _start(
         return possible / np.count_nonzero(possible)
     given = np.asarray(initial, dtype=np.float64)
     if given.shape != (n_states,):
-        raise FormatError(f"the initial distribution is of {given.size} states, not {n_states}")
+        raise FormatError(f"the initial distribution has {given.size} states, but P has {n_states}")
     start[:n_states] = given
     return start
 
@@ -185,20 +185,20 @@ def _entry(entry: Any, n_states: int, where: str) -> tuple[float, float, float, 
             f"{where} has the entry {entry!r}, not (probability, next state, reward, terminated)"
         ) from None
     if not 0 <= number < n_states:
-        raise FormatError(f"{where} leads to {number}, and the states are 0 to {n_states - 1}")
+        raise FormatError(f"{where} leads to {number}, but the states are 0 to {n_states - 1}")
     if not 0 <= chance <= 1 + ROW_SUM_TOLERANCE or not np.isfinite(gain):
         raise FormatError(f"{where} has the probability {chance} and the reward {gain}")
     return chance, float(number), gain, float(bool(ends))
 
 
 def _keyed(value: Any, where: str) -> dict[int, Any]:
-    """Read a mapping from numbers, or from texts of numbers, or a list; None is left out."""
+    """Read a list, or a mapping whose keys are numbers or strings of them; skip None."""
     if isinstance(value, Mapping):
         items = list(value.items())
     elif isinstance(value, Sequence) and not isinstance(value, str):
         items = list(enumerate(value))
     else:
-        raise FormatError(f"{where} is {type(value).__name__}, not a table by numbers")
+        raise FormatError(f"{where} is a {type(value).__name__}, not a list or a mapping")
     found: dict[int, Any] = {}
     for key, entry in items:
         try:
@@ -206,7 +206,7 @@ def _keyed(value: Any, where: str) -> dict[int, Any]:
         except (TypeError, ValueError):
             number = -1
         if number < 0:
-            raise FormatError(f"{where} has the key {key!r}, not a number from 0 on")
+            raise FormatError(f"{where} has the key {key!r}, which is not a number from 0 up")
         if entry is not None:
             found[number] = entry
     return found
@@ -219,13 +219,15 @@ def _listed(row: Any, where: str) -> Sequence[Any]:
 
 
 def gym_graph(identifier: str) -> TransitionGraph:
-    """Return the graph of an environment that has a table P, as those of toy text do."""
+    """Return the graph of an environment with a table P, as toy-text environments have."""
     try:
         import gymnasium
     except ImportError:
-        raise FormatError('gym: needs the package gymnasium: pip install "mdpdsl[gym]"') from None
+        raise FormatError(
+            'reading an environment needs gymnasium: pip install "mdpdsl[gym]"'
+        ) from None
     try:
-        # An older version of an environment is still one; Gymnasium says so where it was asked.
+        # Gymnasium itself warns about an outdated version of an environment.
         environment = gymnasium.make(identifier, disable_env_checker=True).unwrapped
     except Exception as error:
         hint = did_you_mean(identifier, gymnasium.registry) or "give the id of an environment"
@@ -234,13 +236,13 @@ def gym_graph(identifier: str) -> TransitionGraph:
         table = getattr(environment, "P", None)
         if table is None:
             raise FormatError(
-                f"{identifier} has no table P of its transitions; toy-text environments have one, "
-                "and `mdpdsl explore MODEL --env` explores others"
+                f"{identifier} has no table P of its transitions, as toy-text environments have; "
+                "write a model of its spaces and explore it live"
             )
         initial = getattr(environment, "initial_state_distrib", None)
         return from_toy_text(table, initial)
     except ValueError as error:
-        raise FormatError(f"the table P of {identifier} is no model: {error}") from None
+        raise FormatError(f"the table P of {identifier} is not a model: {error}") from None
     finally:
         environment.close()
 
@@ -250,12 +252,14 @@ def gym_table_graph(
     initial: npt.ArrayLike | None,
     actions: Sequence[str] | None,
 ) -> TransitionGraph:
-    """Return the graph of a table; the start may also be the number of one state."""
+    """Return the graph of a table; the start may also be the number of a state."""
     if initial is not None and np.ndim(initial) == 0:
         place = int(np.asarray(initial))
         start: FloatArray = np.zeros(len(table))
         if not 0 <= place < len(start):
-            raise FormatError(f"the start {place} is not a state: they are 0 to {len(start) - 1}")
+            raise FormatError(
+                f"the start {place} is not a state; the states are 0 to {len(start) - 1}"
+            )
         start[place] = 1.0
         initial = start
     return from_toy_text(table, initial, actions)
@@ -263,12 +267,12 @@ def gym_table_graph(
 
 JSON_FORMAT = "mdpdsl toy-text 1"
 
-#: How an environment is named in the place of a file.
+#: The prefix of the name of an environment, given instead of a file.
 GYM = "gym:"
 
 
 def toy_text_json(graph: TransitionGraph, name: str) -> str:
-    """Return the text of the file; raise ValueError where the dynamics are unknown."""
+    """Return the text of the file; raise FormatError if the dynamics are unknown."""
     table = to_toy_text(graph)
     record = {
         "format": JSON_FORMAT,
@@ -291,15 +295,15 @@ def toy_text_json(graph: TransitionGraph, name: str) -> str:
 
 
 def read_toy_text(path: Path) -> tuple[TransitionGraph, str]:
-    """Read a graph and its name; raise ValueError where the file has no table."""
+    """Read a graph and its name; raise FormatError if the file has no table."""
     try:
         record = json.loads(path.read_text("utf-8"))
     except json.JSONDecodeError as error:
         raise FormatError(f"{path}:{error.lineno}: this is not JSON: {error.msg}") from None
     except UnicodeDecodeError:
-        raise FormatError(f"{path} is not a text in UTF-8") from None
+        raise FormatError(f"{path} is not UTF-8 text") from None
     if not isinstance(record, dict | list):
-        raise FormatError(f"{path} holds no table P")
+        raise FormatError(f"{path} has no table P")
     if isinstance(record, list) or "P" not in record:
         return _read_plain(path, {"P": record}), path.stem
     name = str(record.get("name") or path.stem)
@@ -309,7 +313,7 @@ def read_toy_text(path: Path) -> tuple[TransitionGraph, str]:
         return _read_own(record), name
     except (AssertionError, KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         reason = f": {error}" if isinstance(error, ValueError) else ""
-        raise FormatError(f"{path} is damaged, or was changed by hand{reason}") from None
+        raise FormatError(f"{path} is damaged or was changed by hand{reason}") from None
 
 
 def _read_plain(path: Path, record: Mapping[str, Any]) -> TransitionGraph:
@@ -317,12 +321,12 @@ def _read_plain(path: Path, record: Mapping[str, Any]) -> TransitionGraph:
     try:
         return from_toy_text(record["P"], initial, record.get("action_names"))
     except (ValueError, TypeError) as error:
-        raise FormatError(f"{path} holds no table P: {error}") from None
+        raise FormatError(f"{path} has no valid table P: {error}") from None
 
 
 def _read_own(record: Mapping[str, Any]) -> TransitionGraph:
     """Return the graph that was written, with its own ends, variables and labels."""
-    # What ends is in the table for others; here the rows of such states stay what they were.
+    # `terminated` is for other readers; here the rows of terminal states stay as they were.
     table = [
         [None if row is None else [[p, t, r, False] for p, t, r, _ in row] for row in choices]
         for choices in record["P"]
@@ -376,7 +380,7 @@ def _read_variable(record: Mapping[str, Any]) -> Variable:
 
 
 class Gym(Format):
-    """Gymnasium's toy-text tables: as JSON files, or of an environment, `gym:FrozenLake-v1`."""
+    """Gymnasium's toy-text tables: JSON files, or environments such as `gym:FrozenLake-v1`."""
 
     name, title, suffix = "gym", "Gymnasium's toy-text table as JSON", ".json"
     can_read = True

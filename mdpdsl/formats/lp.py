@@ -1,9 +1,9 @@
-"""Planning programs of a model as files that other solvers read: LP and MPS, by way of Pyomo.
+"""Planning programs of a model as files for other solvers: LP and MPS, written by Pyomo.
 
-The model's own P takes the place of the estimate, with one radius for every row (0 by default: the
-ordinary occupancy program):
+The model's own P replaces the estimate, and every row has the same radius (0 by default, which
+gives the ordinary occupancy program):
 
-- oracle: max <w, d> with w = c^kappa, the gradient of U_kappa where every pair has the same share;
+- oracle: max <w, d> with w = c^kappa, the gradient of U_kappa if all pairs have equal shares;
 - interior: max t with d >= t, whose optimum is t*.
 """
 
@@ -29,7 +29,7 @@ PROGRAMS = ("oracle", "interior")
 
 @runtime_checkable
 class ProgramWriter(Protocol):
-    """A backend that can write programs down."""
+    """A backend that can write programs to files."""
 
     def write(self, program: LinearProgram, path: Path, file_format: str) -> None:
         """Write a program to a file in the format `lp` or `mps`."""
@@ -46,10 +46,10 @@ def planning_program(
 ) -> LinearProgram:
     """Return a planning program of a model's true P."""
     if not graph.has_dynamics:
-        raise FormatError("the model has no dynamics to plan with")
+        raise FormatError("the dynamics of this model are unknown, so there is nothing to plan")
     model = known_model(graph, radius)
     c = squared_l2_complexity(graph)
-    # Relative to the largest, so that no kappa overflows; all alike where nothing is random.
+    # Relative to the largest, so that no kappa overflows; equal if the model is deterministic.
     weights = (c / c.max()) ** kappa if c.max() > 0 else np.ones(graph.n_pairs)
     program, _ = FORMULATIONS[formulation](model, weights, eta)
     return interior_program(program, graph.n_pairs)[0] if name == "interior" else program
@@ -59,7 +59,7 @@ def write_program(program: LinearProgram, path: Path, file_format: str) -> None:
     """Write a program to a file, with the names of states and actions."""
     writer = load_backend("pyomo-highs")
     if not isinstance(writer, ProgramWriter):
-        raise BackendError("the backend pyomo-highs of this installation cannot write programs")
+        raise BackendError("the installed backend pyomo-highs cannot write programs")
     writer.write(program, path, file_format)
 
 

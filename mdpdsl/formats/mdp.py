@@ -1,8 +1,8 @@
-"""A transition graph as the text of an `.mdp` file that builds it again.
+"""A transition graph as the text of an `.mdp` file from which it can be rebuilt.
 
-Transitions become `on` lines, each for all states where an action does the same. Some graphs have
-states that their variables cannot say in the language: an unreachable part of a product, or a start
-that is not drawn variable by variable. Their states become the numbers of one variable `s`.
+Transitions become `on` lines, each for all states in which an action has the same effect. Some
+graphs cannot be expressed with their variables: they have an unreachable part of a product, or a
+start that is not drawn variable by variable. Their states become the values of one variable `s`.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from mdpdsl.graph.branches import numbered_states
 from mdpdsl.graph.space import IntArray, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 
-#: From this many pairs or branches on, a graph is better kept as arrays: a text takes long to read.
+#: From this many pairs or branches up, a graph is better kept as arrays: a text is slow to read.
 MANY_PAIRS, MANY_BRANCHES = 10_000, 20_000
 
-#: How far a start may be from what its variables draw on their own, and still be that.
+#: The largest error at which a start counts as a product of distributions of its variables.
 START_TOLERANCE = 1e-12
 
-#: A product that is searched for states without a limit.
+#: The size up to which a product is searched for states.
 LARGEST_PRODUCT = 100_000_000
 
 
 def model_text(
     graph: TransitionGraph, name: str, title: str | None = None, notes: tuple[str, ...] = ()
 ) -> str:
-    """Return the text of a model whose graph is this one; raise ValueError without dynamics."""
+    """Return the text of a model with this graph; raise FormatError without dynamics."""
     if not graph.has_dynamics:
-        raise FormatError("the dynamics of this model are unknown: there are no lines to write")
+        raise FormatError("the dynamics of this model are unknown, so there is nothing to write")
     if not _can_be_said(graph):
-        notes = (*notes, "the states are the numbers of one variable")
+        notes = (*notes, "the states are numbered by one variable")
         graph = replace(graph, states=numbered_states(graph.n_states))
     graph, renamed, name = language_names(graph, name)
     notes = (*notes, *(f"{what} is {new}" for what, new in renamed))
@@ -53,7 +53,7 @@ def model_text(
 
 
 class _Text:
-    """The parts of one text."""
+    """The parts of the text of one model."""
 
     def __init__(self, graph: TransitionGraph) -> None:
         self.graph = graph
@@ -63,8 +63,8 @@ class _Text:
     def lines(self, name: str, title: str | None, notes: tuple[str, ...]) -> Iterator[str]:
         graph = self.graph
         yield from (f"# {' '.join(note.split())}" for note in notes)
-        told = " ".join((title or "").replace('"', "'").split())
-        yield f'mdp {name} "{told}"' if told else f"mdp {name}"
+        title = " ".join((title or "").replace('"', "'").split())
+        yield f'mdp {name} "{title}"' if title else f"mdp {name}"
         yield ""
         yield from (f"state {_domain(variable)}" for variable in self.variables)
         yield from (_action_line(variable) for variable in graph.actions.product.variables)
@@ -81,7 +81,7 @@ class _Text:
             yield f"on {self._condition(rule.action, rule.box)} -> {outcomes}"
         nowhere = np.setdiff1d(np.arange(graph.n_actions), graph.pair_action)
         whole = Box((0,) * len(self.variables), tuple(v.size - 1 for v in self.variables))
-        for action in nowhere.tolist():  # every action needs a line, also one that nobody has
+        for action in nowhere.tolist():  # every action needs a line, even if it is never available
             condition = self._condition(action, whole)
             yield f"on {condition} {'and' if ' when ' in condition else 'when'} false -> stay"
         if graph.reward is not None:
@@ -141,7 +141,7 @@ class _Text:
             yield "reward : 0"
 
     def _pair_rewards(self, pair: int) -> tuple[tuple[int, float], ...]:
-        """Return what a pair earns by next state; the state -1 is any. What is 0 is left out."""
+        """Return the nonzero rewards of a pair by next state; the state -1 means any."""
         graph = self.graph
         assert graph.reward is not None
         start, end = graph.successor_start[pair], graph.successor_start[pair + 1]
@@ -181,7 +181,7 @@ class _Text:
         return " or ".join(self._guard(box) or "true" for box in boxes) if boxes else "false"
 
     def _guard(self, box: Box, prime: str = "", is_whole: bool = False) -> str:
-        """Return the condition of a box, empty where it holds everywhere."""
+        """Return the condition of a box, empty if it always holds."""
         parts = []
         for variable, low, high in zip(self.variables, box.low, box.high, strict=True):
             if is_whole or low > 0 or high < variable.size - 1:
@@ -190,7 +190,7 @@ class _Text:
 
 
 def _range(variable: Variable, low: int, high: int, prime: str) -> str:
-    """Return the condition that a variable lies in some of its cells."""
+    """Return the condition that a variable is in a range of its cells."""
     name = variable.name + prime
     if variable.kind == "real":
         assert variable.edges is not None
@@ -241,7 +241,7 @@ def _action_line(variable: Variable) -> str:
 
 
 def _can_be_said(graph: TransitionGraph) -> bool:
-    """Tell whether a file with these variables builds these states, with this start."""
+    """Return whether a file with these variables builds these states, with this start."""
     product = graph.states.product
     if product.size > LARGEST_PRODUCT:
         return False

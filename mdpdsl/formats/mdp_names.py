@@ -1,4 +1,4 @@
-"""Names of a graph from elsewhere as names of the `.mdp` language."""
+"""Names from other tools, changed into names that the `.mdp` language allows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Renamed = list[tuple[str, str]]
 
 
 def language_names(graph: TransitionGraph, name: str) -> tuple[TransitionGraph, Renamed, str]:
-    """Return a graph with names that the language allows, what was renamed, and a model's name."""
+    """Return a graph with names that the language allows, the changes, and a name for the model."""
     renamed: Renamed = []
     taken: set[str] = set()
 
@@ -33,7 +33,7 @@ def language_names(graph: TransitionGraph, name: str) -> tuple[TransitionGraph, 
         v if _names_actions(v) else replace(v, name=named(v.name, "variable"))
         for v in graph.actions.product.variables
     ]
-    members: dict[str, str] = {}  # enumerations may share names: one text is one name
+    members: dict[str, str] = {}  # enumerations may share names: equal texts get equal names
 
     def with_members(variable: Variable) -> Variable:
         for member in variable.members:
@@ -61,7 +61,7 @@ def language_names(graph: TransitionGraph, name: str) -> tuple[TransitionGraph, 
 
 
 def allowed_name(text: str) -> str:
-    """Return a text as a name: letters, digits and underscores, and no word of the language."""
+    """Turn a text into a name: letters, digits and underscores, and not a keyword."""
     name = re.sub(r"\W+", "_", re.sub(r"-(?=[0-9.])", "m", text)).strip("_") or "_"
     name = text if re.fullmatch(r"[^\W\d]\w*", text) else name
     name = f"_{name}" if name[0].isdigit() else name

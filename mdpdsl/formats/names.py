@@ -1,4 +1,4 @@
-"""Names that PRISM and Storm read, for the variables, actions, constants and labels of a model."""
+"""Names that PRISM and Storm accept, for variables, actions, constants and labels of a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mdpdsl.graph.transition_graph import TransitionGraph
 
-#: Words of the PRISM language and of Storm's dialect of it.
+#: Keywords of the PRISM language and of Storm's dialect of it.
 RESERVED = frozenset(
     re.findall(
         r"\w+",
@@ -29,18 +29,18 @@ RESERVED_LABELS = frozenset({"init", "deadlock"})
 
 @dataclass(frozen=True)
 class Names:
-    """The names of a model in another language, all of them different."""
+    """The names of a model in another language, all distinct."""
 
     variables: tuple[str, ...]  # as the state variables of the graph
     actions: tuple[str, ...]  # as the labels of the actions
-    members: tuple[tuple[str, ...], ...]  # by variable; empty where it is no enumeration
+    members: tuple[tuple[str, ...], ...]  # by variable; empty if it is not an enumeration
     labels: dict[str, str]  # by the label's own name
     module: str
     renamed: tuple[tuple[str, str], ...]  # what, and its new name
 
 
 def prism_names(graph: TransitionGraph, module: str) -> Names:
-    """Return names for everything in a graph; what PRISM does not allow is changed."""
+    """Return names for everything in a graph; names that PRISM does not allow are changed."""
     renamed: list[tuple[str, str]] = []
     taken: set[str] = set(RESERVED)
 
@@ -74,7 +74,7 @@ def prism_names(graph: TransitionGraph, module: str) -> Names:
 
 
 def identifier(text: str) -> str:
-    """Turn a text into letters, digits and underscores that do not begin with a digit."""
+    """Turn a text into letters, digits and underscores, starting with no digit."""
     text = re.sub(r"-(?=[0-9.])", "m", text)
     text = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_") if not _is_plain(text) else text
     return text if text and not text[0].isdigit() else f"_{text}"
@@ -85,7 +85,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
-    """Return a name that is not taken yet, by a number behind it if need be."""
+    """Return a name that is not taken, with a number appended if necessary."""
     known, number, free = set(taken), 1, name
     while free in known:
         number += 1

@@ -1,6 +1,6 @@
-"""A transition graph as one `.npz` file: every array as it is, the spaces as JSON, no pickle.
+"""A transition graph as one `.npz` file: arrays unchanged, the spaces as JSON, without pickle.
 
-Written from a model, the file also keeps its text and parameters, so that it reads as a model.
+If written from a model, the file also has its text and parameters and can be read as a model.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 def to_npz(
     graph: TransitionGraph, path: str | Path, about: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a graph without loss; whoever looks at `path` sees the old file or all of the new.
+    """Write a graph without loss, atomically: a reader sees the old file or the complete new one.
 
     Fields of the graph keep their names; `codes` are the product codes of the states, `label.goal`
-    a label's states, `state.x.edges` the cells of a variable, and `header` the spaces as JSON, with
-    what there is to say `about` the graph.
+    the states of a label, `state.x.edges` the cells of a variable, and `header` the spaces as JSON,
+    together with further information `about` the graph.
     """
     header = {
         "format": FORMAT,
@@ -70,14 +70,14 @@ def to_npz(
 
 
 def from_npz(path: str | Path) -> TransitionGraph:
-    """Read a graph that `to_npz` wrote; raise ValueError where the file is something else."""
+    """Read a graph that `to_npz` wrote; raise FormatError if the file is something else."""
     return read_npz(path)[0]
 
 
 def read_npz(path: str | Path) -> tuple[TransitionGraph, dict[str, Any]]:
-    """Read a graph and what was said about it; raise ValueError where the file is something else.
+    """Read a graph and the information about it; raise FormatError if the file is something else.
 
-    The graph is validated: a file may have been changed since it was written.
+    The graph is validated, because the file may have been changed since it was written.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -85,21 +85,21 @@ def read_npz(path: str | Path) -> tuple[TransitionGraph, dict[str, Any]]:
         header = json.loads(str(arrays["header"]))
         found = header["format"]
     except (zipfile.BadZipFile, zlib.error, EOFError, *_NOT_OURS) as e:
-        raise FormatError(f"{path} is not a transition graph that mdpdsl wrote") from e
+        raise FormatError(f"{path} is not a transition graph written by mdpdsl") from e
     if found != FORMAT:
-        raise FormatError(f"{path} is of format {found!r}; this version reads {FORMAT!r}")
+        raise FormatError(f"{path} has the format {found!r}; this version reads {FORMAT!r}")
     try:
         graph = _graph(header, arrays)
         graph.validate()
         about = dict(header.get("about", {}))
     except (AssertionError, IndexError, *_NOT_OURS) as error:
         reason = f": {error}" if isinstance(error, ValueError) else ""
-        raise FormatError(f"{path} is damaged, or was changed by hand{reason}") from error
+        raise FormatError(f"{path} is damaged or was changed by hand{reason}") from error
     return graph, about
 
 
 def save_graph(model: Model, path: Path) -> None:
-    """Write the graph of a model with all that is known of it: reading it gives the model."""
+    """Write the graph of a model with its text and parameters, so that it reads as a model."""
     provenance = model.provenance if isinstance(model, StoredModel) else None
     save_model_graph(model, model.graph, path, provenance)
 
@@ -118,7 +118,7 @@ def save_model_graph(
 
 
 def read_model(path: Path) -> StoredModel:
-    """Read a file of a graph as a model; raise ValueError where it is something else."""
+    """Read the file of a graph as a model; raise FormatError if it is something else."""
     began = time.perf_counter()
     graph, about = read_npz(path)
     name, text = about.get("name") or path.stem, about.get("source") or NO_FILE
@@ -132,7 +132,7 @@ def read_model(path: Path) -> StoredModel:
     return StoredModel(checked, source, graph, provenance, time.perf_counter() - began)
 
 
-#: What reading something else than a graph may raise.
+#: The errors that may arise in reading a file that is not a graph.
 _NOT_OURS = (ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -183,7 +183,7 @@ def _variable(space: str, header: Mapping[str, Any], arrays: Arrays) -> Variable
 
 
 class Npz(Format):
-    """Our own arrays."""
+    """Our own arrays, as `to_npz` writes them."""
 
     name, title, suffix = "npz", "NumPy arrays", ".npz"
     can_read = True

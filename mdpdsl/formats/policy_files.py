@@ -1,10 +1,10 @@
-"""Policies: how likely each action is in each state; as arrays, and as tables that people read.
+"""Files of policies (probabilities of actions by state): arrays, and tables that people can read.
 
 A table (`.csv`, `.json`) has a line for every pair of positive probability: the values of the state
-variables, those of the action, and the probability. It is read by names, in any order of lines and
-columns; lines of states that a model does not have, since it cannot reach them, are passed over: a
-policy for all states serves where only some are built. The arrays (`.npz`) are quicker and name the
-graph they are for.
+variables, those of the action, and the probability. It is read by names, with lines and columns in
+any order. Lines of states that a model does not have, because it cannot reach them, are skipped, so
+a policy for all states also fits a model built from its reachable ones. Arrays (`.npz`) are faster
+to read and name the graph they belong to.
 """
 
 from __future__ import annotations
@@ -29,24 +29,26 @@ KIND = "policy"
 SUFFIXES = (".npz", ".csv", ".json")
 #: The name of the last column of a table.
 PROBABILITY = "probability"
-#: How far the probabilities of a state may be from 1 and still be rounded ones.
+#: The largest rounding error of the sum of the probabilities of a state.
 SUM_TOLERANCE = 1e-6
 
 Table = tuple[list[str], list[Sequence[object]]]
 
 
 class PolicyError(FormatError):
-    """A policy that does not fit; the message says what would."""
+    """A policy does not fit the model; the message says what would."""
 
 
 def check_policy_path(path: Path) -> None:
-    """Raise PolicyError unless the name of a file says how to write a policy."""
+    """Raise PolicyError unless the ending of a file is that of a policy."""
     if path.suffix not in SUFFIXES:
-        raise PolicyError(f"a policy's file ends in {', '.join(SUFFIXES)}, not `{path.name}`")
+        raise PolicyError(
+            f"the name of a policy must end in {', '.join(SUFFIXES)}, not `{path.name}`"
+        )
 
 
 def save_policy(policy: Policy, graph: TransitionGraph, path: Path) -> None:
-    """Write a policy, in the form that the file's name asks for."""
+    """Write a policy in the format of the file's ending."""
     check_policy_path(path)
     if path.suffix == ".npz":
         texts = {
@@ -77,7 +79,7 @@ def save_policy(policy: Policy, graph: TransitionGraph, path: Path) -> None:
 
 
 def load_policy(path: Path, graph: TransitionGraph) -> Policy:
-    """Read a policy for a graph; raise PolicyError where the file is no policy of it."""
+    """Read a policy for a graph; raise PolicyError if the file does not fit it."""
     check_policy_path(path)
     try:
         if path.suffix == ".npz":
@@ -101,13 +103,13 @@ def _from_arrays(path: Path, graph: TransitionGraph) -> Policy:
             kind, found = str(file["kind"]), {name: file[name] for name in file.files}
         probability = np.asarray(found["probability"], dtype=np.float64)
     except (zipfile.BadZipFile, EOFError, ValueError, KeyError, TypeError) as error:
-        raise PolicyError(f"{path} is not a policy that mdpdsl wrote") from error
+        raise PolicyError(f"{path} is not a policy written by mdpdsl") from error
     if kind != KIND:
-        raise PolicyError(f"{path} holds a {kind}, not a policy")
+        raise PolicyError(f"{path} contains `{kind}`, not a policy")
     model, digest = str(found.get("model", path.stem)), str(found.get("hash", ""))
     if digest != graph.hash and str(found.get("spaces", "")) != _spaces_hash(graph):
         raise PolicyError(
-            f"{path} is for another model: {model} with hash {digest}, not {graph.hash}; its "
+            f"{path} belongs to another model: {model} with hash {digest}, not {graph.hash}; its "
             "states and actions differ (were other parameters set?)"
         )
     _check_sums(path, graph, probability)
@@ -115,7 +117,7 @@ def _from_arrays(path: Path, graph: TransitionGraph) -> Policy:
 
 
 def _spaces_hash(graph: TransitionGraph) -> str:
-    """Identify states and pairs, whatever moves between them or is paid for them."""
+    """Return a hash of the states and pairs, independent of transitions and rewards."""
     digest = hashlib.sha256()
     for variable in (*graph.states.variables, *graph.actions.product.variables):
         digest.update(repr((variable.name, variable.kind, variable.size)).encode())
@@ -157,11 +159,11 @@ def _read_json(path: Path, text: str) -> tuple[str, Table]:
     try:
         record = json.loads(text)
         if record["kind"] != KIND:
-            raise PolicyError(f"{path} holds a {record['kind']}, not a policy")
+            raise PolicyError(f"{path} contains `{record['kind']}`, not a policy")
         rows: list[Sequence[object]] = [list(row) for row in record["rows"]]
         return str(record.get("model", path.stem)), (list(map(str, record["columns"])), rows)
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise PolicyError(f"{path} is not a policy that mdpdsl wrote") from error
+        raise PolicyError(f"{path} is not a policy written by mdpdsl") from error
 
 
 def _from_table(
@@ -191,7 +193,7 @@ def _from_table(
     is_other = has_state & (keys[pair] != key)
     _refuse(path, rows, is_other, "the action is not available in this state")
     is_twice = np.bincount(pair[has_state], minlength=graph.n_pairs)[pair] > 1
-    _refuse(path, rows, has_state & is_twice, "the same pair stands twice")
+    _refuse(path, rows, has_state & is_twice, "the pair is listed twice")
     probability = np.zeros(graph.n_pairs)
     probability[pair[has_state]] = given[has_state]
     _check_sums(path, graph, probability)
@@ -228,7 +230,8 @@ def _numbers(path: Path, name: str, values: list[object]) -> FloatArray:
         try:
             numbers[i] = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
-            raise PolicyError(f"{path}, line {i + 2}: `{value}` is no {name}") from None
+            message = f"{path}, line {i + 2}: {name} must be a number, not `{value}`"
+            raise PolicyError(message) from None
     return numbers
 
 
@@ -244,7 +247,7 @@ def _check_sums(path: Path, graph: TransitionGraph, probability: FloatArray) -> 
     if len(probability) != graph.n_pairs:
         raise PolicyError(f"{path} has {len(probability)} pairs; the model has {graph.n_pairs}")
     if not np.all(probability >= 0):
-        raise PolicyError(f"{path} has a probability that is negative or no number")
+        raise PolicyError(f"{path} has a probability that is negative or not a number")
     sums = np.add.reduceat(probability, graph.pair_start[:-1])
     far = np.abs(sums - 1) > SUM_TOLERANCE
     if far.any():

@@ -1,8 +1,9 @@
-"""PRISM source: one module with the variables as they are declared, and a command for each rule.
+"""PRISM source: one module with the declared variables, and a command for each rule.
 
-Enumerations are integers with named constants; a real variable, and one over a set of numbers, is
-the index of its cell, and a comment says which. Probabilities have all their digits. With bounds
-they are intervals, `[lower,upper]`, which PRISM (4.8 and newer) and Storm read as an interval MDP.
+Enumerations are integers with named constants. A real variable, or one over a set of numbers, is
+the index of its cell, and a comment lists the cells. Probabilities have all their digits. With
+bounds they are intervals, `[lower,upper]`, which PRISM (4.8 and newer) and Storm read as an
+interval MDP.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 #: The name of the reward structure.
 REWARD = "reward"
 
-#: Kinds of variables that are integers in PRISM and whose order means something.
+#: Kinds of variables that are integers in PRISM and whose order has a meaning.
 MOVING = frozenset({"int", "real", "set"})
 
 
@@ -44,14 +45,14 @@ def to_prism(
     bounds: Bounds | None = None,
     notes: tuple[str, ...] = (),
 ) -> str:
-    """Return a graph as PRISM source; raise ValueError where its dynamics are unknown."""
+    """Return a graph as PRISM source; raise FormatError if its dynamics are unknown."""
     if not graph.has_dynamics:
-        raise FormatError("the dynamics of this model are unknown: there are no commands to write")
+        raise FormatError("the dynamics of this model are unknown, so there is nothing to write")
     return "\n".join(_Writer(graph, prism_names(graph, name)).lines(name, bounds, notes)) + "\n"
 
 
 class _Writer:
-    """The parts of one source."""
+    """The parts of the source of one model."""
 
     def __init__(self, graph: TransitionGraph, names: Names) -> None:
         self.graph = graph
@@ -65,7 +66,7 @@ class _Writer:
             yield f"// {_comment(note)}"
         n_out = int(np.count_nonzero(~reachable_states(graph)))
         if n_out:
-            yield f"// {n_out} of the states cannot be reached, so that PRISM does not build them"
+            yield f"// {n_out} of the states are unreachable, so PRISM does not build them"
         for what, new in self.names.renamed:
             yield f"// {_comment(what)} is {new}"
         yield "mdp"
@@ -125,8 +126,8 @@ class _Writer:
     def _starts(self, starts: IntArray) -> Iterator[str]:
         chances = self.graph.initial[starts]
         if not np.all(chances == chances[0]):
-            yield "// PRISM has no distribution of initial states: their probabilities are left out"
-        # Whatever is named here becomes a state, so the boxes hold nothing else.
+            yield "// PRISM has no initial distribution: probabilities of initial states are lost"
+        # Whatever is named here becomes a state, so the boxes contain initial states only.
         yield "init"
         yield f"  {self._either(boxes_of(self.cells, starts, None))}"
         yield "endinit"
@@ -135,10 +136,10 @@ class _Writer:
         graph = self.graph
         assert graph.reward is not None
         if graph.branch_reward is not None:
-            yield "// rewards depend on the next state: these are expected ones"
+            yield "// rewards depend on the next state: these are their expectations"
         yield f'rewards "{REWARD}"'
         if not graph.reward.any():
-            yield "  true : 0;"  # Storm reads no empty structure
+            yield "  true : 0;"  # Storm rejects an empty structure
         for action in range(graph.n_actions):
             pairs = np.flatnonzero(graph.pair_action == action)
             states = graph.pair_state[pairs].astype(np.int64)
@@ -151,7 +152,7 @@ class _Writer:
         yield "endrewards"
 
     def _set(self, states: IntArray) -> str:
-        """Return the expression of some states; others of the model are not in it."""
+        """Return an expression that holds in these states of the model and no others."""
         others = np.setdiff1d(np.arange(self.graph.n_states), states, assume_unique=True)
         return self._either(boxes_of(self.cells, states, others))
 
@@ -185,19 +186,19 @@ class _Writer:
 
 
 def _explanation(variable: Variable) -> str:
-    """Say what the cells of a variable are, where they are not its values."""
+    """Return a comment that lists the cells of a variable, if they are not its values."""
     if variable.kind == "real":
         assert variable.edges is not None
         how = ", wraps" if variable.wraps else ""
         return f"  // cell between {', '.join(f'{edge:.9g}' for edge in variable.edges)}{how}"
     if variable.kind == "set":
         assert variable.numbers is not None
-        return f"  // place among {', '.join(f'{number:.9g}' for number in variable.numbers)}"
+        return f"  // index into {', '.join(f'{number:.9g}' for number in variable.numbers)}"
     return ""
 
 
 def _comment(text: str) -> str:
-    """Keep a text to its line: a comment ends there."""
+    """Put a text on one line, because a comment ends with its line."""
     return " ".join(text.split())
 
 

@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class QuantEconArrays:
-    """A model as QuantEcon reads it: `DiscreteDP(a.R, a.Q, beta, a.s_indices, a.a_indices)`."""
+    """The arrays of `DiscreteDP(a.R, a.Q, beta, a.s_indices, a.a_indices)`."""
 
     s_indices: IntArray  # [n_pairs]
     a_indices: IntArray  # [n_pairs]
-    R: FloatArray  # [n_pairs]  expected rewards; 0 where the model declares none
+    R: FloatArray  # [n_pairs]  expected rewards; 0 if the model declares none
     Q: csr_matrix  # [n_pairs, n_states]
 
 
 def quantecon_arrays(model: Model | TransitionGraph) -> QuantEconArrays:
-    """Return a model, or its graph, as QuantEcon's arrays; raise ValueError without dynamics."""
+    """Return a model, or its graph, as QuantEcon's arrays; raise FormatError without dynamics."""
     from scipy.sparse import csr_matrix
 
     graph = model.graph if isinstance(model, Model) else model
     if not graph.has_dynamics:
-        raise FormatError("the dynamics of this model are unknown: there is no Q")
+        raise FormatError("the dynamics of this model are unknown, so there is no Q")
     pairs = to_pair_matrix(graph)
     rewards = np.zeros(graph.n_pairs) if pairs.rewards is None else pairs.rewards
-    # QuantEcon multiplies with `*`, which is a product of matrices for the older class only.
+    # QuantEcon multiplies with `*`, which is the matrix product only for the older class.
     return QuantEconArrays(pairs.states, pairs.actions, rewards, csr_matrix(pairs.transitions))
 
 
 def write_quantecon(graph: TransitionGraph, path: Path) -> None:
     """Write the arrays as an `.npz` file.
 
-    It has `s_indices`, `a_indices` and `R` as they are, the initial distribution `initial`, and Q
-    as `Q_data`, `Q_indices`, `Q_indptr` and `Q_shape`, the parts of a `scipy.sparse.csr_matrix`.
+    It has `s_indices`, `a_indices`, `R`, the initial distribution `initial`, and Q as `Q_data`,
+    `Q_indices`, `Q_indptr` and `Q_shape`, the parts of a `scipy.sparse.csr_matrix`.
     """
     import io
 

@@ -1,8 +1,8 @@
-"""Transitions as few guarded rules: what the pairs of an action have in common is said once.
+"""Transitions as few guarded rules, each for many pairs of an action.
 
-Pairs of one action whose branches do the same make a group: either by moving every variable by
-the same amount (`x' = x + 1`), or by going to the same states. The states of a group become
-disjoint boxes: ranges of cells, one for each variable.
+Pairs of one action whose branches have the same effect form a group: they change every variable by
+the same amount (`x' = x + 1`), or lead to the same states. The states of a group become disjoint
+boxes, which are products of ranges of cells, one range per variable.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 from mdpdsl.graph.space import IntArray, StateSpace
 from mdpdsl.graph.transition_graph import TransitionGraph
 
-#: States looked at in all groups together to find boxes that end beside states there are not.
+#: The most states examined in all groups together, to let boxes extend over missing states.
 MOST_LOOKED_AT = 20_000_000
 
-#: What a branch does to a variable, and what it does to all of them.
-Change = tuple[str, int] | None  # ("by", cells), ("to", cell), or None: it stays
+#: The effect of a branch on one variable, and on all of them.
+Change = tuple[str, int] | None  # ("by", cells), ("to", cell), or None if it is unchanged
 Branch = tuple[str, tuple[Change, ...]]  # its probability as a text, and a change for each variable
 
 
 @dataclass(frozen=True)
 class Box:
-    """The states whose cells lie between two ends, both included."""
+    """The states whose cells lie between two corners, inclusive."""
 
     low: tuple[int, ...]  # a cell for each variable
     high: tuple[int, ...]
@@ -34,7 +34,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Rule:
-    """What an action does in all states of a box."""
+    """The effect of an action in all states of a box."""
 
     action: int
     box: Box
@@ -44,10 +44,10 @@ class Rule:
 def grouped_rules(
     graph: TransitionGraph, chances: Sequence[str], moving: frozenset[str]
 ) -> Iterator[Rule]:
-    """Yield rules that together say the graph; no two of one action share a state.
+    """Yield rules that together describe the graph; no two rules of an action share a state.
 
     `chances` are the probabilities of the branches as texts, `moving` the kinds of variables that
-    can be moved by an amount.
+    can be changed by an amount.
     """
     cells = cells_of(graph.states)
     rows = [tuple(row) for row in cells.tolist()]
@@ -75,9 +75,9 @@ def grouped_rules(
 
 
 def boxes_of(cells: IntArray, states: IntArray, others: IntArray | None) -> list[Box]:
-    """Return disjoint boxes with all of some states and none of the others.
+    """Return disjoint boxes that contain all the states and none of the others.
 
-    Where the others are not given, every cell of a box is one of the states.
+    If the others are not given, the boxes contain nothing but the states.
     """
     if len(states) == 0:
         return []
@@ -102,7 +102,7 @@ def boxes_of(cells: IntArray, states: IntArray, others: IntArray | None) -> list
 def boxes_of_values(
     cells: IntArray, states: IntArray, values: Sequence[Hashable]
 ) -> Iterator[tuple[Hashable, Box]]:
-    """Yield boxes of states that have the same value; only the given states matter."""
+    """Yield boxes of states with equal values; states that are not given may be in any box."""
     groups: defaultdict[Hashable, list[int]] = defaultdict(list)
     for state, value in zip(states.tolist(), values, strict=True):
         groups[value].append(state)

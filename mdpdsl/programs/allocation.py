@@ -1,4 +1,4 @@
-"""The best possible allocation of visits, with P known: the limit every run is measured against.
+"""The best possible allocation of visits if P is known: the limit that runs are compared with.
 
 Over the occupancy polytope D of `occupancy`, with complexities c(s,a):
 
@@ -7,8 +7,9 @@ Over the occupancy polytope D of `occupancy`, with complexities c(s,a):
   U_kappa (paper, eq. Ukappa_definition) and, unlike it, does not overflow;
 - kappa = infinity: minimise max c/d.
 
-L*_worst is the last; L*_avg, the least mean of c/d over pairs, is kappa = 2 with c replaced by its
-root (paper, fact kappa2). Pairs with c = 0 are in the polytope and not in the objective.
+L*_worst is the optimum of the last; L*_avg, the least mean of c/d over pairs, is kappa = 2 with c
+replaced by its square root (paper, fact kappa2). Pairs with c = 0 are in the polytope but not in
+the objective.
 """
 
 from __future__ import annotations
@@ -36,27 +37,27 @@ from mdpdsl.programs.program import Backend, Status
 from mdpdsl.programs.visitable import AllocationError, visitable_part
 from mdpdsl.programs.worst_case import worst_case_program
 
-#: A complexity below this part of the largest is rounding in 1 - sum P^2, and counts as 0.
+#: A complexity below this fraction of the largest is a rounding error of 1 - sum P^2 and set to 0.
 NEGLIGIBLE = 1e-12
 
-#: Beyond these a factorisation takes more than about a minute, or its matrix more than 2 GB.
+#: Above these, a factorisation takes more than about a minute, or its matrix more than 2 GB.
 MOST_MULTIPLICATIONS = 1e12
 MOST_ENTRIES = 2.5e8
 
-#: Shares further out of balance than this are none that a policy can have.
+#: No policy has shares that are further out of balance than this.
 MEANINGLESS = 1e-6
 
-#: What a vertex of the linear program is mixed with, so that every pair can be balanced.
+#: The weight of the centre mixed into a vertex of the linear program, so that it can be balanced.
 MIXED_IN = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """Shares of visits, how good they are, and how far from the best at most.
+    """Shares of visits, their quality, and a bound on their distance from the best.
 
     `gap` bounds F(d)/F* - 1; for kappa = 1, exp((U* - U) / sum c) - 1. `objective` is F, or U for
-    kappa = 1, infinite where F overflows (kappa near 1); `worst` and `average` are the maximum and
-    mean of c/d. All four are infinite where time ended before any shares in balance were found.
+    kappa = 1, and infinite if F overflows (kappa near 1); `worst` and `average` are the maximum and
+    mean of c/d. All four are infinite if time ran out before balanced shares were found.
     """
 
     kappa: float
@@ -66,18 +67,18 @@ class Allocation:
     gap: float
     worst: float
     average: float
-    residual: float  # imbalance of flow relative to each state's own
+    residual: float  # largest imbalance of flow relative to the flow through the state
     iterations: int
     seconds: float
     without_need: IntArray  # pairs with c = 0, not in the objective
     left_out: IntArray  # pairs outside the part optimised over
     multipliers: FloatArray  # [n_states]  h of the certificate
-    center: FloatArray  # [n_states]  a start for the next problem on a graph like this one
+    center: FloatArray  # [n_states]  a start for the next problem on a similar graph
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """The least possible L_Worst and L_Avg, each with its own allocation."""
+    """The least possible L_Worst and L_Avg, each attained by an allocation of its own."""
 
     worst: float
     average: float
@@ -99,14 +100,14 @@ def optimal_allocation(
 ) -> Allocation:
     """Find the best allocation for complexities c, [n_pairs], and kappa from 1 to infinity.
 
-    `worst` and `average` are measured with `losses` where they are given, else with c; their mean
-    is over the pairs optimised over where `recurrent` leaves some out. `start` is the center of an
-    earlier allocation. With a `backend`, kappa = infinity is solved as a linear program.
-    Raise AllocationError where the optimum is infinite or the model too large.
+    `worst` and `average` are computed from `losses` if given, otherwise from c. If `recurrent`
+    leaves pairs out, the average is over the remaining ones. `start` is the `center` of an earlier
+    allocation. With a `backend`, kappa = infinity is solved as a linear program.
+    Raise AllocationError if the optimum is infinite or the model too large.
     """
     _require_kappa(kappa)
     if backend is not None and not np.isinf(kappa):
-        raise AllocationError("a backend for linear programs takes kappa = inf alone")
+        raise AllocationError("a backend for linear programs solves only kappa = inf")
     c = _cleaned(c)
     pairs = visitable_part(graph, c > 0, recurrent=recurrent, component=component)
     began = time.perf_counter()
@@ -154,9 +155,9 @@ def remaining_allocation(
 ) -> Allocation:
     """Minimise sum (c / (T + m d))^p: the best use of m more steps after visits T, [n_pairs].
 
-    p >= 1; `objective` is that sum, `gap` bounds its p-th root; `worst` and `average` are of
-    n c / (T + m d) with n the steps in all. `graph` is an estimate: every state must reach every
-    other, as smoothing provides.
+    p >= 1; `objective` is that sum and `gap` bounds its p-th root; `worst` and `average` are those
+    of n c / (T + m d) with n the total number of steps. `graph` is an estimate in which every state
+    must reach every other, which smoothing ensures.
     """
     if not (power >= 1 and np.isfinite(power)):
         raise ValueError(f"the power must be 1 or more, not {power}")
@@ -187,10 +188,10 @@ def next_allocation(
 ) -> Allocation:
     """Minimise F(T + m d): the best m further steps after visits T, [n_pairs], for U_kappa.
 
-    F is that of `optimal_allocation` with T + m d in the place of d (paper, eq.
-    Ukappa_definition), kappa from 1 to infinity; without visits so far, d is its occupancy.
-    `component` (from 1) chooses the part of the graph to stay in; pairs in need elsewhere are left
-    out. `worst` and `average` are of n c / (T + m d) within it, n the steps in all.
+    F is that of `optimal_allocation` with T + m d instead of d (paper, eq. Ukappa_definition),
+    kappa from 1 to infinity; without visits so far, the two have the same optimal d.
+    `component` (from 1) chooses the part of the graph to stay in; pairs outside it are left out.
+    `worst` and `average` are those of n c / (T + m d) within it, n the total number of steps.
     """
     _require_kappa(kappa)
     _require_steps(steps)
@@ -208,19 +209,19 @@ def next_allocation(
 
 
 def optimum(graph: TransitionGraph, c: FloatArray) -> Optimum:
-    """Return the least possible L_Worst and L_Avg; raise AllocationError where infinite."""
+    """Return the least possible L_Worst and L_Avg; raise AllocationError if they are infinite."""
     worst = optimal_allocation(graph, c, np.inf)
     average = optimal_allocation(graph, np.sqrt(c), 2.0, losses=c, start=worst.center)
     for found in (worst, average):
         if found.status is not Status.OPTIMAL:
-            raise AllocationError(f"the optimum was found to a gap of {found.gap:.1e} only")
+            raise AllocationError(f"the optimum was found only up to a gap of {found.gap:.1e}")
     return Optimum(worst.worst, average.average)
 
 
 def certify(
     graph: TransitionGraph, c: FloatArray, kappa: float, d: FloatArray, multipliers: FloatArray
 ) -> float:
-    """Bound F(d)/F* - 1 of any shares d > 0 by any multipliers, on a communicating graph."""
+    """Bound F(d)/F* - 1 for any shares d > 0 from any multipliers, on a communicating graph."""
     objective = allocation_objective(_cleaned(c), kappa)
     equations = _equations(graph, np.arange(graph.n_pairs))
     return certified_gap(equations, objective, d * len(d), multipliers)
@@ -240,7 +241,7 @@ def _use_of_steps(
     time_limit: float | None = None,
     watch: Watch | None = None,
 ) -> Allocation:
-    """Minimise an objective with visits so far over some pairs; its value is the caller's.
+    """Minimise an objective with visits so far over some pairs; the caller fills in its value.
 
     The average is over `counted` pairs.
     """
@@ -274,7 +275,7 @@ def _use_of_steps(
 
 def _require_steps(steps: float) -> None:
     if not steps > 0:
-        raise ValueError(f"there must be steps left, not {steps}")
+        raise ValueError(f"the number of steps must be positive, not {steps}")
 
 
 def _visits(visits: FloatArray) -> FloatArray:
@@ -303,8 +304,8 @@ def _equations(graph: TransitionGraph, pairs: IntArray) -> NormalEquations:
         raise AllocationError(
             f"the model is too large for this method: {n_states:,} states need a matrix of "
             f"{equations.n_entries:.2g} numbers and {equations.multiplications:.2g} "
-            f"multiplications a step (at most {MOST_ENTRIES:.2g} and {MOST_MULTIPLICATIONS:.2g}); "
-            "use fewer cells or smaller parameters"
+            f"multiplications per step (the limits are {MOST_ENTRIES:.2g} and "
+            f"{MOST_MULTIPLICATIONS:.2g}); use fewer cells or smaller parameters"
         )
     return equations
 
@@ -327,7 +328,7 @@ def _solved_by(
     tolerance: float,
     time_limit: float | None,
 ) -> Minimum:
-    """Solve kappa = infinity as a linear program; the gap is that of the other method."""
+    """Solve kappa = infinity as a linear program; the gap is certified as in the other method."""
     program, decode = worst_case_program(equations.flow, c)
     solution = backend.solve(program, time_limit=time_limit)
     center = analytic_center(equations)
@@ -345,7 +346,7 @@ def _solved_by(
 
 
 def _losses(c: FloatArray, visits: FloatArray) -> FloatArray:
-    """Return c / visits, 0 where nothing is needed."""
+    """Return c / visits, 0 for pairs that need no visits."""
     with np.errstate(divide="ignore"):
         return np.where(c > 0, c / np.where(c > 0, visits, 1.0), 0.0)
 

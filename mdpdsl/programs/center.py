@@ -1,10 +1,10 @@
-"""The middle of the occupancy polytope, from which an interior method starts.
+"""The analytic centre of the occupancy polytope, from which an interior method starts.
 
-The x > 0 with N x = 0, sum x = n that maximises sum log x, and its dual: h maximises
+It is the x > 0 with N x = 0, sum x = n that maximises sum log x. In the dual, h maximises
 sum log z, z = 1 + N^T h, without constraints, from h = 0 (every z is 1). Newton's method with an
-exact line search finds it from anywhere, since sum log z is self-concordant; h of an earlier
-problem like this one makes it start near. Where x runs over many orders of magnitude (states that
-are hard to reach), z = 1/x does, and this is what keeps the later steps long.
+exact line search converges from any start, since sum log z is self-concordant; the h of an earlier,
+similar problem is a close start. If x spans many orders of magnitude (states that are hard to
+reach), so does z = 1/x, and this keeps the later steps long.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import numpy as np
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.programs.normal_equations import NormalEquations
 
-#: The centre is near enough when sum (dz/z)^2 is below this; then x > 0 and in balance.
+#: The centre is close enough if sum (dz/z)^2 is below this; then x > 0 and flow is balanced.
 CENTERED = 0.05
 MOST_STEPS = 300
 
-#: The solution of a linear system is refined so many times.
+#: The number of refinements of the solution of a linear system.
 REFINEMENTS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Center:
-    """A point with x z = 1, nearly, both in their spaces."""
+    """A primal point x and a dual point z, both feasible, with x z close to 1."""
 
     x: FloatArray  # [n_pairs]   > 0
     z: FloatArray  # [n_pairs]   1 + N^T h > 0
@@ -41,7 +41,7 @@ def analytic_center(
     start: FloatArray | None = None,
     must_stop: Callable[[], bool] = lambda: False,
 ) -> Center:
-    """Find the analytic centre, from the multipliers `start` if they are given."""
+    """Find the analytic centre, starting from the multipliers `start` if they are given."""
     h = np.zeros(equations.flow.shape[0])
     if start is not None:
         h = _shortened(equations.worth(start), start)
@@ -67,7 +67,7 @@ def analytic_center(
 
 
 def _shortened(change: FloatArray, start: FloatArray) -> FloatArray:
-    """Return the multipliers, shortened so that 1 + N^T h stays well above 0."""
+    """Return the multipliers, scaled down so that 1 + N^T h stays well above 0."""
     lowest = float(change.min(initial=0.0))
     return start if lowest > -0.9 else start * (0.9 / -lowest)
 

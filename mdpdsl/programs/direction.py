@@ -1,4 +1,4 @@
-"""What a planning program answers: an occupancy to aim at and the policy that does so."""
+"""The answer of a planning program: a target occupancy and the policy that attains it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdpdsl.programs.uncertain import OptimisticKernel
 
 
 class ProgramError(SolveError):
-    """A program that is too large, or has no solution to read; the message says what would help."""
+    """A program is too large or was not solved; the message says what would help."""
 
     status = 1
 
@@ -29,7 +29,7 @@ class Direction:
 
 @dataclass(frozen=True)
 class ProgramSize:
-    """How large a program would be."""
+    """The size of a program, known before it is built."""
 
     rows: int
     columns: int
@@ -39,25 +39,25 @@ class ProgramSize:
         return f"{self.rows:,} rows, {self.columns:,} columns, {self.nonzeros:,} nonzeros"
 
 
-#: Above this a simplex method has no hope, and memory may end first.
+#: A larger program is out of reach of a simplex method and may exhaust the memory.
 MOST_NONZEROS = 20_000_000
 
 
 def require_buildable(size: ProgramSize, form: str) -> None:
-    """Raise ProgramError where a program would be absurdly large."""
+    """Raise ProgramError if a program would be too large to build."""
     if size.nonzeros > MOST_NONZEROS:
         smaller = "the compact formulation or " if form == "full" else ""
         raise ProgramError(
-            f"the {form} planning program would have {size}; more than {MOST_NONZEROS:,} nonzeros "
-            f"are not built: use {smaller}the backend evi, which needs no program"
+            f"the {form} planning program would have {size}, more than the limit of "
+            f"{MOST_NONZEROS:,} nonzeros: use {smaller}the backend evi, which builds no program"
         )
 
 
 def policy_of(occupancy: FloatArray, pair_start: IntArray) -> FloatArray:
     """Return pi(a|s) = psi(s,a) / sum_b psi(s,b), uniform in states that psi never visits.
 
-    That can be for eta = 0 only. The action with the best reduced cost in its place, which an
-    optimist believes to lead to psi, did worse: on Pendulum it left pairs unvisited.
+    Such states exist only if eta = 0. The alternative, the action with the best reduced cost,
+    which an optimist believes to lead to psi, did worse: on Pendulum it left pairs unvisited.
     """
     counts = np.diff(pair_start)
     share = np.repeat(np.add.reduceat(occupancy, pair_start[:-1]), counts)
@@ -67,14 +67,14 @@ def policy_of(occupancy: FloatArray, pair_start: IntArray) -> FloatArray:
 
 
 def solved_values(solution: Solution, eta: float) -> FloatArray:
-    """Return the values of a solution; raise ProgramError where there are none."""
+    """Return the values of a solution; raise ProgramError if it has none."""
     if solution.values is not None:
         return solution.values
     reason = {
         Status.INFEASIBLE: (
             f"no occupancy gives every pair a share of at least 2 eta = {2 * eta:g}; "
-            "take a smaller eta, or `auto`"
+            "choose a smaller `eta=`, or `auto`"
         ),
-        Status.TIME_LIMIT: "the solver ran out of time; allow more, or use the backend evi",
+        Status.TIME_LIMIT: "the solver ran out of time; allow more time, or use the backend evi",
     }.get(solution.status, solution.message or "the solver gave up; try another backend")
     raise ProgramError(f"the planning program has no solution ({solution.status}): {reason}")

@@ -1,21 +1,21 @@
 """Minimise a visit objective over the occupancy polytope: a primal-dual interior method.
 
-In x = n d, with N the rows of flow balance, b, kappa and u = offset + x as in `objective`, a point
-is optimal exactly if there are h, tau and, for every pair, y and s with
+In x = n d, with N the rows of flow balance and b, kappa, u = offset + x as in `objective`, a point
+is optimal if and only if there are h, tau and, for every pair, y and s with
 
     N x = 0,   sum x = n,   1 + N^T h = z = y + s,   s x = 0,   u = v + e,   e y = 0,
     v y^(1/kappa) = tau b.
 
-v is the part of the visits that is needed, e what flow balance puts on top, y the marginal value
-of a visit and s what a bound x >= 0 is worth. The two products are kept at mu > 0, which falls to
-0; the last line is linearised in logarithms. So the steps do not shorten as kappa grows: at
-kappa = infinity, v = tau b, this is the usual method for linear programs. s is there only for
-pairs that x may leave at 0: those that need no visits, and those that have some already.
+v is the part of the visits that is needed, e the excess that flow balance adds, y the marginal
+value of a visit and s the multiplier of x >= 0. The two products are kept at mu > 0, which falls to
+0. The last line is linearised in logarithms, so steps do not become shorter as kappa grows: at
+kappa = infinity, v = tau b, this is the usual method for linear programs. s exists only for pairs
+that x may leave at 0: those that need no visits, and those that have some already.
 
 Eliminating all but h leaves the S x S system N K^-1 N^T of `normal_equations`, bordered by tau.
 Steps are Mehrotra's (1992): a predictor, a centring weight from its length, a corrector. The start
-is the analytic centre. The gap is the bound of `objective`, from h alone; it does not trust any of
-the above.
+is the analytic centre. The gap is the bound of `objective`, computed from h alone; its validity
+does not depend on any of the above.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from mdpdsl.programs.objective import VisitObjective
 from mdpdsl.programs.program import Status
 from mdpdsl.programs.threads import in_one_thread
 
-#: Imbalance of flow, relative to each state's own, that counts as none.
+#: A smaller imbalance of flow, relative to the flow through the state, counts as balanced.
 BALANCED = 1e-9
 MOST_STEPS = 200
 #: Steps without a better gap after which the method gives up.
 MOST_IDLE_STEPS = 25
-#: How much of the way to the boundary a step may go.
+#: The fraction of the distance to the boundary that a step may cover.
 TO_BOUNDARY = 0.99
-#: Near the central path: no product below this part of their mean, ...
+#: A point is near the central path if no product is below this fraction of their mean, ...
 CENTRAL = 0.01
 #: ... and v y^(1/kappa) = tau b up to this, in logarithms.
 NEAR = 1.0
 MOST_SHORTENINGS = 60
-#: Halvings of an interval of logarithms, for a start.
+#: The number of halvings of an interval of logarithms, to find a start.
 BISECTIONS = 30
-#: A step of less than this is compared with one that centres more.
+#: A step shorter than this is compared with one that centres more.
 SHORT = 0.3
 
-#: Told the number of steps and the gap reached.
+#: Called after every step with the number of steps and the gap so far.
 Watch = Callable[[int, float], None]
 
 
@@ -64,7 +64,7 @@ class Minimum:
     multipliers: FloatArray  # [n_states]  h
     center: FloatArray  # [n_states]  h of the analytic centre, a start for a problem like this one
     gap: float
-    residual: float  # imbalance of flow relative to each state's own
+    residual: float  # largest imbalance of flow relative to the flow through the state
     steps: int
 
 
@@ -121,7 +121,7 @@ def minimize_over_occupancy(
 
 
 def _only_point(equations: NormalEquations, objective: VisitObjective, center: Center) -> Minimum:
-    """Return the one point there is where every state has one pair: there is nothing to choose.
+    """Return the only feasible point of a model in which every state has one pair.
 
     Its multipliers solve z = 1 + N^T h for the z that is proportional to the gradient.
     """
@@ -138,7 +138,7 @@ def _only_point(equations: NormalEquations, objective: VisitObjective, center: C
 
 
 def balanced(equations: NormalEquations, x: FloatArray) -> FloatArray:
-    """Take what imbalance of flow rounding left out of x > 0, by the least relative change."""
+    """Remove the imbalance of flow that rounding left in x > 0, by the least relative change."""
     for _ in range(3):
         if equations.residual(x) < 1e-14:
             break
@@ -161,10 +161,10 @@ def certified_gap(
     h: FloatArray,
     y: FloatArray | None = None,
 ) -> float:
-    """Return a bound of M(x)/M* - 1 from any multipliers h; y helps where there is an offset.
+    """Return a bound on M(x)/M* - 1 from any multipliers h; y tightens it if there is an offset.
 
-    z = 1 + N^T h, raised to 0 by a multiple of the row sum x = n where rounding or a poor h left
-    it below, makes <z, x> = n for every x in the polytope (see `objective`).
+    z = 1 + N^T h satisfies <z, x> = n for every x in the polytope (see `objective`). If rounding or
+    a poor h left an entry negative, a multiple of the row sum x = n is added to raise it to 0.
     """
     z = 1 + equations.worth(h)
     level = 1 - min(0.0, float(z.min()))
@@ -208,7 +208,7 @@ class _Direction:
 
 
 class _Iterate:
-    """A point on its way, with the symbols of the module's docstring."""
+    """The current point, with the symbols of the module docstring."""
 
     def __init__(
         self, equations: NormalEquations, objective: VisitObjective, center: Center
@@ -231,10 +231,10 @@ class _Iterate:
     def _start(self, u: FloatArray, z: FloatArray) -> tuple[FloatArray, float]:
         """Return log y and log tau of a central start with the largest tau, from x z = 1.
 
-        Where nothing bounds x, y = z and v is u/2 at the most. Elsewhere e y = 1/4, which leaves
-        s x between 1/2 and 1 for every y up to z/2: y solves (u - 1/(4y)) y^(1/kappa) = tau b,
-        whose left side grows with y. Visits u far above x would need y far below z only if tau
-        were small; steps from there would be short.
+        For pairs without the bound x >= 0, y = z and v is at most u/2. For the others e y = 1/4,
+        which leaves s x between 1/2 and 1 for every y up to z/2: y solves
+        (u - 1/(4y)) y^(1/kappa) = tau b, whose left side increases with y. The largest tau is best
+        because visits u far above x then do not force y far below z, where steps would be short.
         """
         needed, bounded, exponent = self.needed, self.bounded, self.objective.exponent
         low, high = -np.log(4 * u), np.log(np.where(bounded, z / 2, z))
@@ -253,7 +253,7 @@ class _Iterate:
         return np.where(bounded, top, high), log_tau
 
     def step(self) -> None:
-        """Go one step towards the optimum."""
+        """Take one step towards the optimum."""
         needed, bounded = self.needed, self.bounded
         excess = np.where(needed, self.e * self.y, 0.0)
         slack = np.where(bounded, self.s * self.x, 0.0)
@@ -266,8 +266,8 @@ class _Iterate:
             needed, (self.e + along * predictor.e) * (self.y + across * predictor.y), 0.0
         ) + np.where(bounded, (self.s + across * predictor.s) * (self.x + along * predictor.x), 0.0)
         center = min(1.0, max(1e-6, (float(after.sum()) / count / mu) ** 3))
-        # The second order of a full step, shortened as the predictor was: of a step that could
-        # not be taken it would lead astray.
+        # The second-order term of a full step, shortened as the predictor was: the term of a
+        # step that could not be taken would mislead.
         second = along * across
         direction = self._direction(
             np.where(needed, center * mu - excess - second * predictor.e * predictor.y, 0.0),
@@ -283,7 +283,7 @@ class _Iterate:
         self.steps += 1
 
     def _go(self, direction: _Direction, along: float, across: float) -> None:
-        """Go as far as the point stays near the central path; beyond, steps would get short."""
+        """Move as far as the point stays near the central path; beyond, steps would be short."""
         allowed = max(NEAR, 0.9 * self._farness(self.v, self.y, self.log_tau))
         for _ in range(MOST_SHORTENINGS):
             v, e = self.v + along * direction.v, self.e + along * direction.e
@@ -302,7 +302,7 @@ class _Iterate:
         raise FloatingPointError("no step is possible")
 
     def _farness(self, v: FloatArray, y: FloatArray, log_tau: float) -> float:
-        """Return by how much, at most, the logarithms of v y^(1/kappa) and tau b differ."""
+        """Return the largest difference between the logarithms of v y^(1/kappa) and tau b."""
         return float(np.max(np.abs(self._off(v, y, log_tau)), initial=0.0))
 
     def _off(self, v: FloatArray, y: FloatArray, log_tau: float) -> FloatArray:
@@ -311,13 +311,13 @@ class _Iterate:
         return np.where(self.needed, off, 0.0)
 
     def _linearize(self) -> None:
-        """Work out the residuals and the matrix at this point."""
+        """Compute the residuals and the matrix at this point."""
         needed, exponent = self.needed, self.objective.exponent
         off = self._off(self.v, self.y, self.log_tau)
         mean = float(np.average(off, weights=self.v))
         self.log_tau -= mean
         off = np.where(needed, off - mean, 0.0)
-        # Of log(1 + t) and t the smaller: neither side asks for more than it can have.
+        # The smaller of log(1 + t) and t in magnitude, so that neither side is overcorrected.
         self.off = np.where(off > 0, off, np.expm1(np.minimum(off, 0.0)))
         self.link = np.where(needed, self.objective.offset + self.x - self.v - self.e, 0.0)
         self.dual = 1 + self.equations.worth(self.h) - self.y - self.s
@@ -355,7 +355,7 @@ class _Iterate:
         return _Direction(dx, dh, dv, de, dy, ds, float(dtau))
 
     def _lengths(self, direction: _Direction) -> tuple[float, float]:
-        """Return how far the visits and the multipliers may go."""
+        """Return the largest admissible step lengths of the visits and of the multipliers."""
         needed, bounded = self.needed, self.bounded
         primal = max(
             _steepest(direction.v[needed], self.v[needed]),

@@ -1,9 +1,9 @@
 """Weighted normal equations of flow balance, N diag(k) N^T h = r, solved by Cholesky.
 
-N has one row per state and sums to 0 over them, so the matrix has the constants as its null space:
-the diagonal entry of the state with the largest one is doubled, which fixes h to 0 there and leaves
-h unique up to a constant otherwise. The matrix is scaled to a unit diagonal. It is stored as a band
-in reverse Cuthill-McKee order where that is much cheaper than a full matrix, as on grids.
+N has one row per state, and its columns sum to 0, so the null space of the matrix is the constants.
+To fix h to 0 in one state, the largest diagonal entry is doubled; h is otherwise unique up to a
+constant. The matrix is scaled to a unit diagonal. It is stored as a band in reverse Cuthill-McKee
+order if that is much cheaper than a full matrix, as on grids.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from mdpdsl.graph.space import FloatArray
 
-#: Added to the unit diagonal, the next where the factorisation fails; refinement makes it good.
+#: Added to the unit diagonal: each is tried if the one before failed. Refinement removes the error.
 RIDGES = (1e-15, 1e-13, 1e-11, 1e-9)
 
-#: Seconds per multiplication: of full matrices, of sparse products. Only their ratio matters.
+#: Seconds per multiplication, in full matrices and in sparse products. Only their ratio matters.
 FULL_SECONDS = 1e-10
 SPARSE_SECONDS = 1.5e-8
 
-#: Flow rows of more numbers than this (400 MB) stay sparse.
+#: Flow rows with more entries than this (400 MB) stay sparse.
 MOST_FULL = 5e7
 
-#: A band is used where it costs less than this part of a full matrix.
+#: A band is used if it costs less than this fraction of a full matrix.
 BAND_PART = 0.25
 
 
 class NormalEquations:
-    """A pattern of flow rows, whose weighted normal equations are factorised again and again."""
+    """Flow rows whose weighted normal equations are factorised again and again."""
 
     def __init__(self, flow: csr_array, most_entries: float = np.inf) -> None:
         self.flow = flow  # [n_states, n_pairs]
@@ -46,7 +46,7 @@ class NormalEquations:
         self._bandwidth = n_states - 1
         full_seconds = FULL_SECONDS * n_pairs * n_states**2
         is_small = n_pairs * n_states <= MOST_FULL
-        # Full rows spare small models what every sparse product costs at least.
+        # On small models, full rows avoid the fixed cost of a sparse product.
         self._rows: Any = flow
         self._columns: Any = self.transpose
         if is_small and full_seconds < SPARSE_SECONDS * products + 1e-3:
@@ -65,7 +65,7 @@ class NormalEquations:
 
     @property
     def multiplications(self) -> float:
-        """How many multiplications a factorisation takes, about."""
+        """The approximate number of multiplications of a factorisation."""
         n_states = self.flow.shape[0]
         if self.is_banded:
             return float(n_states) * self._bandwidth**2
@@ -73,7 +73,7 @@ class NormalEquations:
 
     @property
     def n_entries(self) -> float:
-        """How many numbers are stored."""
+        """The number of stored entries."""
         width = self._bandwidth + 1 if self.is_banded else self.flow.shape[0]
         return float(self.flow.shape[0]) * width
 
@@ -82,7 +82,7 @@ class NormalEquations:
         return np.asarray(self._rows @ x)
 
     def residual(self, x: FloatArray) -> float:
-        """Return the largest imbalance of a state relative to what leaves it; 0 where x = 0."""
+        """Return the largest imbalance of a state relative to its outflow; 0 if x = 0."""
         leaving = np.asarray(self._sizes @ x)
         share = np.abs(self.imbalance(x)) / np.where(leaving > 0, leaving, 1.0)
         return float(np.max(share, initial=0.0))
@@ -94,7 +94,7 @@ class NormalEquations:
     def factorize(self, k: FloatArray) -> None:
         """Factorise N diag(k) N^T for positive weights k, [n_pairs]."""
         for ridge in RIDGES:
-            # Made anew where it failed: a factorisation takes the place of its matrix.
+            # Rebuilt on every attempt, because a factorisation overwrites its matrix.
             matrix = self._scaled(k, ridge)
             try:
                 if self.is_banded:
@@ -123,7 +123,7 @@ class NormalEquations:
         return np.asarray(self._scale * solution)
 
     def _reorder(self) -> None:
-        """Find an order of the states with a small bandwidth, and keep it if it pays."""
+        """Find an order of the states with a small bandwidth, and keep it if it saves time."""
         n_states = self.flow.shape[0]
         ones = csr_array(
             (np.ones(self.flow.nnz), self.flow.indices, self.flow.indptr), shape=self.flow.shape
@@ -139,7 +139,7 @@ class NormalEquations:
             self._ordered = self.flow[order].tocsr()
 
     def _scaled(self, k: FloatArray, ridge: float) -> FloatArray:
-        """Return the matrix with a unit diagonal, grounded in one state."""
+        """Return the matrix with a unit diagonal and h fixed to 0 in one state."""
         matrix = self._banded(k) if self.is_banded else self._dense(k)
         unit = matrix[0] if self.is_banded else np.einsum("ii->i", matrix)
         ground = int(np.argmax(unit))

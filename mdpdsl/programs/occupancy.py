@@ -1,7 +1,7 @@
-"""The occupancy polytope: the shares of visits that a policy can give to pairs in the long run.
+"""The occupancy polytope: the long-run shares of visits to pairs that policies can attain.
 
 D = {d >= 0,  sum_a d(s,a) = sum_{s',a'} P(s|s',a') d(s',a') for every s,  sum d = 1}
-(paper, eq. contrainedD_def with eta = 0): columns are the available pairs, rows the states.
+(paper, eq. contrainedD_def with eta = 0). Columns are the available pairs, rows the states.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def flow_rows(graph: TransitionGraph, pairs: IntArray | None = None) -> csr_array:
-    """Return the rows of flow balance, [n_states, n_pairs]: out of a state minus into it.
+    """Return the rows of flow balance, [n_states, n_pairs]: flow out of a state minus flow in.
 
-    With some `pairs`, these are the columns, and the rows are the states that they belong to; no
-    branch of theirs may lead to another state. Columns sum to 0 exactly as far as rounding allows,
-    since what rounding left in the probabilities of a pair is taken out.
+    If `pairs` are given, only these are columns, and the rows are their states; none of their
+    branches may lead to another state. The probabilities of each pair are normalised first, so
+    that columns sum to 0 up to one rounding.
     """
     from scipy.sparse import diags_array
 
@@ -35,7 +35,7 @@ def flow_rows(graph: TransitionGraph, pairs: IntArray | None = None) -> csr_arra
 
 
 def stationary_policy(graph: TransitionGraph, d: FloatArray) -> FloatArray:
-    """Return the policy that visits pairs in the shares d, [n_pairs]; uniform where d is 0.
+    """Return the policy that visits pairs in the shares d, [n_pairs]; uniform in states with d = 0.
 
     pi(a|s) = d(s,a) / sum_a' d(s,a').
     """

@@ -1,24 +1,25 @@
 """Optimistic planning as a linear program, in its compact form (paper, algorithm FW-general).
 
-max <w, d>  over occupancies d of any model p~ within the balls, with d >= 2 eta. Of the mass
-q = p~ d of a row, all that matters is how much less than estimated arrives where it was expected:
-v = (p_hat d - q)+. What is taken away may go anywhere, so only its totals matter:
+max <w, d>  over the occupancies d of all models p~ within the balls, with d >= 2 eta. Of the mass
+q = p~ d of a row, only the shortfall v = (p_hat d - q)+ of each estimated successor matters. The
+mass that is taken away may move anywhere, so only its totals matter:
 
     sum_a d(s',a) + sum_{s,a} v(s,a,s') >= sum_{s,a} p_hat(s'|s,a) d(s,a)      flow, every s'
     v(s,a,s') <= p_hat(s'|s,a) d(s,a)                                          own
     sum_{s'} v(s,a,s') <= b(s,a)/2 d(s,a)                                      moved
     sum d = 1,  d >= 2 eta,  v >= 0
 
-with p_hat terms and v only for pairs with b < 2, and v only where b > 0. *Own* rows with
+with p_hat terms and v only for pairs with b < 2, and v only for pairs with b > 0. *Own* rows with
 p_hat >= b/2 follow from *moved* and are left out.
 
-*Exact.* From (d, p~), v as above has sum_s' v = ||q - p_hat d||_1 / 2 <= b d / 2, as both have the
-mass d, and the flow holds since q >= p_hat d - v. Back: let k = p_hat d - v (0 where b = 2),
-U = d - sum_s' k >= 0 and W(s') = sum_a d(s',a) - sum k(.,.,s') >= 0; sum U = sum W, so
-q = k + U W / sum W has rows of mass d, arrives in s' with k + W, exactly the flow, and
-||q - p_hat d||_1 <= U + U <= b d. That is how p~ is decoded.
+*The form is exact.* Given (d, p~), the v above satisfies sum_s' v = ||q - p_hat d||_1 / 2 <= b d/2,
+since both rows have the mass d, and the flow rows hold since q >= p_hat d - v. Conversely, let
+k = p_hat d - v (0 if b = 2), U = d - sum_s' k >= 0 and W(s') = sum_a d(s',a) - sum k(.,.,s') >= 0.
+Then sum U = sum W, so the rows of q = k + U W / sum W have the mass d, the inflow of s' is k + W,
+exactly its outflow, and ||q - p_hat d||_1 <= 2 U <= b d. This is how p~ is decoded.
 
-Solved in x = n_pairs d, v likewise, and w / max w: solvers' tolerances are absolute.
+The program is stated in x = n_pairs d, v scaled alike, and w / max w, because solvers' tolerances
+are absolute.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Decode = Callable[[Solution], Direction]
 
 
 def compact_size(model: UncertainModel) -> ProgramSize:
-    """Say how large the compact program would be."""
+    """Return the size of the compact program without building it."""
     kept, movable, capped = _entries(model)
     n_moving = int(np.count_nonzero((model.radius > 0) & model.is_known))
     n_kept, n_movable, n_capped = (int(np.count_nonzero(e)) for e in (kept, movable, capped))
@@ -59,14 +60,14 @@ def compact_size(model: UncertainModel) -> ProgramSize:
 def compact_program(
     model: UncertainModel, weights: FloatArray, eta: float
 ) -> tuple[LinearProgram, Decode]:
-    """Return the program, and the way from its solution to an occupancy, a policy and p~."""
+    """Return the program, and the decoder of its solution into an occupancy, a policy and p~."""
     require_buildable(compact_size(model), "compact")
     kept, movable, capped = _entries(model)
     n, S = model.n_pairs, model.n_states
     entry_pair, p_hat = model.entry_pair, model.probability
     moving = np.flatnonzero((model.radius > 0) & model.is_known)
     entries, limited = np.flatnonzero(movable), np.flatnonzero(capped)
-    column_of = n + np.cumsum(movable) - 1  # of the v of an entry
+    column_of = n + np.cumsum(movable) - 1  # the column of an entry's v
     moved_row = S + np.searchsorted(moving, entry_pair[entries])
     own_row = S + len(moving) + np.arange(len(limited))
     total_row = S + len(moving) + len(limited)
@@ -119,10 +120,10 @@ def compact_program(
 
 
 def decoded(model: UncertainModel, x: FloatArray, v: FloatArray, eta: float) -> Direction:
-    """Return psi, pi and p~ from scaled columns; rounding is kept out of the balls.
+    """Return psi, pi and p~ from scaled columns, with p~ exactly within the balls.
 
-    v is brought back to within its bounds where a solver's tolerance left them, so that p~ is in
-    the balls exactly, and psi is stationary up to that tolerance.
+    A v that exceeds its bounds by the solver's tolerance is clipped, so psi is stationary up to
+    that tolerance.
     """
     psi = np.maximum(x / model.n_pairs, 2 * eta)
     psi /= psi.sum()
@@ -140,7 +141,7 @@ def decoded(model: UncertainModel, x: FloatArray, v: FloatArray, eta: float) -> 
     W = np.maximum(np.add.reduceat(psi, model.pair_start[:-1]) - arrived, 0.0)
     S = model.n_states
     arrival = W / W.sum() if U.sum() > 0 and W.sum() > 0 else np.full(S, 1.0 / S)
-    # A pair that psi never visits keeps its estimate, or anything where there is none.
+    # A pair that psi never visits keeps its estimate; an unknown one may have any row.
     visited = psi > 0
     keep = np.divide(k, psi[pair], out=np.where(kept, model.probability, 0.0), where=visited[pair])
     moved = np.divide(U, psi, out=np.where(model.is_known, 0.0, 1.0), where=visited)
@@ -160,7 +161,7 @@ def scaled_objective(weights: FloatArray, n_columns: int) -> FloatArray:
 def assembled(
     pieces: list[tuple[IntArray, IntArray, FloatArray]], shape: tuple[int, int]
 ) -> csr_array:
-    """Return the matrix of triplets; entries alike add up."""
+    """Return the matrix of triplets; duplicate entries are added."""
     rows, columns, values = (np.concatenate(part) for part in zip(*pieces, strict=True))
     matrix = coo_array((values, (rows, columns)), shape=shape).tocsr()
     matrix.sum_duplicates()
@@ -168,7 +169,7 @@ def assembled(
 
 
 def _entries(model: UncertainModel) -> tuple[BoolArray, BoolArray, BoolArray]:
-    """Tell which stored entries count, which may lose mass, and which need a row of their own."""
+    """Return which stored entries count, which may lose mass, and which need a row of their own."""
     radius = model.radius[model.entry_pair]
     kept = model.is_known[model.entry_pair]
     movable = kept & (radius > 0)

@@ -1,4 +1,4 @@
-"""Optimistic planning as the textbook's linear program, with every transition a variable.
+"""Optimistic planning as the textbook linear program, with a variable for every transition.
 
 q(s,a,s') = d(s,a) p~(s'|s,a), and e >= |q - p_hat d| makes the ball linear:
 
@@ -8,8 +8,8 @@ q(s,a,s') = d(s,a) p~(s'|s,a), and e >= |q - p_hat d| makes the ball linear:
     sum_a d(s',a) = sum_{s,a} q(s,a,s')                flow
     sum d = 1,  d >= 2 eta,  q, e >= 0
 
-2 S n_pairs columns: the reference for the compact form (`programs.optimistic`), and hopeless beyond
-a hundred states. Scaled as there.
+It has more than 2 S n_pairs columns and is impractical beyond a hundred states. It is the reference
+for the compact form (`programs.optimistic`) and is scaled in the same way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mdpdsl.programs.uncertain import OptimisticKernel, UncertainModel
 
 
 def full_size(model: UncertainModel) -> ProgramSize:
-    """Say how large the full program would be."""
+    """Return the size of the full program without building it."""
     n, S = model.n_pairs, model.n_states
     is_empty = np.diff(model.successor_start) == 0
     n_p_hat = len(model.successor) + int(np.count_nonzero(is_empty)) * S
@@ -46,7 +46,7 @@ def full_size(model: UncertainModel) -> ProgramSize:
 def full_program(
     model: UncertainModel, weights: FloatArray, eta: float
 ) -> tuple[LinearProgram, Decode]:
-    """Return the program, and the way from its solution to an occupancy, a policy and p~."""
+    """Return the program, and the decoder of its solution into an occupancy, a policy and p~."""
     require_buildable(full_size(model), "full")
     n, S = model.n_pairs, model.n_states
     pair, target, p_hat = _estimate(model)
@@ -119,7 +119,7 @@ def full_program(
 
 
 def _estimate(model: UncertainModel) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return p_hat as triplets, with the uniform placeholder where nothing is known."""
+    """Return p_hat as triplets, with the uniform placeholder for unknown rows."""
     n, S = model.n_pairs, model.n_states
     empty = np.flatnonzero(np.diff(model.successor_start) == 0)
     pair = np.concatenate([model.entry_pair, np.repeat(empty, S)])

@@ -1,4 +1,4 @@
-"""The planning oracle of Frank-Wolfe explorers: by a linear program and a backend, or by `evi`.
+"""The planning oracle of Frank-Wolfe explorers: a linear program for a backend, or `evi`.
 
 psi = arg max <w, d> over d in D_eta(p~), p~ in the balls (paper, algorithm FW-general).
 """
@@ -24,7 +24,7 @@ FORMULATIONS = {"compact": compact_program, "full": full_program}
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What an oracle answered; the direction is there only when the status is OPTIMAL."""
+    """The answer of an oracle; the direction is None unless the status is OPTIMAL."""
 
     status: Status
     value: float | None = None  # <w, psi>
@@ -34,7 +34,7 @@ class Plan:
 
     @property
     def direction(self) -> Direction:
-        """The direction; raise ProgramError where there is none."""
+        """The direction; raise ProgramError if there is none."""
         if self.found is None:
             raise ProgramError(f"the oracle has no answer ({self.status}): {self.message}")
         return self.found
@@ -47,16 +47,16 @@ class Oracle(Protocol):
     time_limit: float | None  # seconds for one answer
 
     def interior(self, model: UncertainModel) -> Interior:
-        """Return an occupancy that gives every pair a share, as large as the oracle can."""
+        """Return an occupancy that gives every pair a share as large as the oracle can find."""
 
     def answer(
         self, model: UncertainModel, weights: FloatArray, eta: float, interior: Interior | None
     ) -> Plan:
-        """Return the best direction; the interior point is there where eta > 0."""
+        """Return the best direction; the interior point is given if eta > 0."""
 
 
 class LinearOracle:
-    """The oracle as a linear program; every solve starts afresh, so that no history matters."""
+    """The oracle as a linear program; every solve starts afresh, independent of earlier ones."""
 
     def __init__(
         self, backend: Backend, formulation: str = "compact", time_limit: float | None = None
@@ -68,11 +68,11 @@ class LinearOracle:
     def program(
         self, model: UncertainModel, weights: FloatArray, eta: float
     ) -> tuple[LinearProgram, Decode]:
-        """Return the program that would be solved, and the way back."""
+        """Return the program to be solved, and its decoder."""
         return self._build(model, weights, eta)
 
     def interior(self, model: UncertainModel) -> Interior:
-        """Return the occupancy whose least share is t*; raise ProgramError where it fails."""
+        """Return the occupancy whose least share is t*; raise ProgramError if that fails."""
         oracle, _ = self.program(model, np.zeros(model.n_pairs), 0.0)
         program, decode = interior_program(oracle, model.n_pairs)
         return decode(self.backend.solve(program, time_limit=self.time_limit))
@@ -102,7 +102,7 @@ class LinearOracle:
 def load_oracle(
     backend: str, formulation: str = "compact", time_limit: float | None = None
 ) -> Oracle:
-    """Return the oracle of a backend: its own if it has one, else a linear program for it."""
+    """Return the oracle of a backend: its own if it has one, otherwise a linear program for it."""
     loaded = load_backend(backend)
     if isinstance(loaded, Oracle):
         loaded.time_limit = time_limit

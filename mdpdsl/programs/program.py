@@ -1,9 +1,9 @@
-"""Linear programs as plain data, their solutions, and what a solver must be able to do.
+"""Linear programs as plain data, their solutions, and the interface of a solver.
 
 maximise <w, x>  subject to  row_lower <= A x <= row_upper  and  lower <= x <= upper.
 
-Duals are those of the maximisation: at an optimum  w = A^T row_dual + column_dual,  a dual of a row
-or column at its lower bound is <= 0, at its upper bound >= 0.
+Duals are those of the maximisation: at an optimum,  w = A^T row_dual + column_dual.  The dual of a
+row or column is <= 0 at its lower bound and >= 0 at its upper bound.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from scipy.sparse import csr_array
 from mdpdsl.diagnostics import SolveError, did_you_mean
 from mdpdsl.graph.space import FloatArray
 
-#: The group of entry points in which backends are found.
+#: The entry-point group of backends.
 BACKENDS = "mdpdsl.backends"
 
 
 class BackendError(SolveError):
-    """A backend that is not there or cannot take a program; the message says what would work."""
+    """A backend is missing or cannot solve a program; the message says what would work."""
 
 
 class Status(StrEnum):
-    """How a solver ended."""
+    """The outcome of a solver."""
 
     OPTIMAL = "optimal"
     INFEASIBLE = "infeasible"
@@ -40,7 +40,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Block:
-    """A run of columns or rows with one name; `label(i)` is the index of its i-th, for people."""
+    """Consecutive columns or rows that share a name; `label(i)` names the i-th for people."""
 
     name: str
     start: int
@@ -64,18 +64,18 @@ class LinearProgram:
 
     @property
     def n_columns(self) -> int:
-        """How many variables there are."""
+        """The number of variables."""
         return len(self.objective)
 
     @property
     def n_rows(self) -> int:
-        """How many constraints there are."""
+        """The number of constraints."""
         return len(self.row_lower)
 
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Where a simplex method may start again; opaque but to the backend that gave it."""
+    """A point from which a simplex method can restart; only its own backend can read it."""
 
     backend: str
     content: Any
@@ -83,7 +83,7 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What a solver found; the arrays are there only when the status is OPTIMAL."""
+    """The answer of a solver; the arrays are None unless the status is OPTIMAL."""
 
     status: Status
     objective: float | None = None
@@ -97,7 +97,7 @@ class Solution:
 
     @property
     def is_optimal(self) -> bool:
-        """Whether there is an optimum to read."""
+        """Whether the solver found an optimum."""
         return self.status is Status.OPTIMAL
 
 
@@ -113,7 +113,7 @@ class Backend(Protocol):
         *,
         time_limit: float | None = None,
     ) -> Solution:
-        """Solve a program, from an earlier basis if one is given."""
+        """Solve a program, starting from an earlier basis if one is given."""
 
 
 def backend_names() -> list[str]:
@@ -122,7 +122,7 @@ def backend_names() -> list[str]:
 
 
 def load_backend(name: str) -> Backend:
-    """Return a new backend by its name; it may keep what it knows of one program for the next."""
+    """Return a new backend by name; it may reuse its work on one program for the next."""
     for point in entry_points(group=BACKENDS):
         if point.name == name:
             try:
@@ -133,5 +133,5 @@ def load_backend(name: str) -> Backend:
                 ) from None
             return backend
     known = backend_names()
-    hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
+    hint = did_you_mean(name, known) or f"choose one of {', '.join(known)}"
     raise BackendError(f"unknown backend `{name}`; {hint}")

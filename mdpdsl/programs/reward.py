@@ -2,9 +2,9 @@
 
     minimise sum_s V(s)   subject to   V(s) - sum_s' W(s,a,s') V(s') >= c(s,a)   every pair,
 
-with W = gamma P and c the reward. Solvers know absolute tolerances only, so that the program is
-stated in V (1 - gamma)/max|c|, whose entries are of size 1. The dual of a pair's row is the weight
-with which an optimal policy takes it.
+with W = gamma P and c the reward. Solvers have absolute tolerances only, so the program is stated
+in V (1 - gamma)/max|c|, whose entries are of order 1. The dual of a pair's row is the weight with
+which an optimal policy takes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mdpdsl.programs.program import Block, LinearProgram, Solution
 
 @dataclass(frozen=True, eq=False)
 class RewardSolution:
-    """The optimum of the program as a solver gives it, within the solver's tolerance."""
+    """The optimum of the program, within the solver's tolerance."""
 
     values: FloatArray  # [n_states]
     choice: IntArray  # [n_states]  the pair of largest weight
@@ -34,7 +34,7 @@ Decode = Callable[[Solution], RewardSolution]
 def reward_program(
     graph: TransitionGraph, reward: FloatArray, gamma: float
 ) -> tuple[LinearProgram, Decode]:
-    """State the program of the largest discounted reward [n_pairs], and the way back."""
+    """Return the program that maximises the discounted reward [n_pairs], and its decoder."""
     if not 0 <= gamma < 1:
         raise ValueError(f"the discount {gamma} is not in [0, 1)")
     matrix = gamma * graph.transition_matrix()
@@ -63,9 +63,9 @@ def affine_program(
         lambda i: (i,),
     ),
 ) -> tuple[LinearProgram, Decode]:
-    """State the program of  V(s) = max_a c + W V  with the rows of W [n_pairs, n_states].
+    """Return the program of  V(s) = max_a c + W V,  W [n_pairs, n_states], and its decoder.
 
-    `scale` is about the size of the values.
+    `scale` is the approximate size of the values.
     """
     n_pairs, n_states = matrix.shape
     state_of = np.repeat(np.arange(n_states), np.diff(pair_start))
@@ -85,7 +85,7 @@ def affine_program(
 
     def decode(solution: Solution) -> RewardSolution:
         if solution.values is None or solution.row_dual is None:
-            raise ValueError(f"there are no values to read: {solution.status}")
+            raise ValueError(f"the solution has no values: {solution.status}")
         weight = np.abs(solution.row_dual)
         start = pair_start[:-1].astype(np.int64)
         best = np.maximum.reduceat(weight, start)

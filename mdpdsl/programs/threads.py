@@ -1,8 +1,8 @@
 """Dense algebra in one thread.
 
-Matrices of a few thousand rows gain little from more, and lose by orders of magnitude where the
-processors have other work: the threads wait for each other at every step. The same bits come out on
-every machine.
+Matrices of a few thousand rows gain little from more threads, and become slower by orders of
+magnitude if the processors are busy with other work, because the threads wait for each other at
+every step. With one thread, results are also identical to the last bit on every machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 def in_one_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function's dense algebra use one thread."""
+    """Restrict a function's dense algebra to one thread."""
 
     @wraps(function)
     def limited(*arguments: P.args, **options: P.kwargs) -> R:
@@ -28,7 +28,7 @@ def in_one_thread(function: Callable[P, R]) -> Callable[P, R]:
 
 @cache
 def _libraries() -> Any:
-    """Find the libraries that are loaded, once: it takes milliseconds."""
+    """Find the loaded libraries, only once because it takes milliseconds."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

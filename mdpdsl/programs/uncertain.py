@@ -1,7 +1,7 @@
-"""A model known up to an l1 ball around each row, and what an optimist makes of it.
+"""A model known up to an l1 ball around each row, and the optimistic rows within the balls.
 
-B(s,a) = {p : ||p - p_hat(.|s,a)||_1 <= b(s,a)} (paper, eq. Pball_confset). A row of which nothing
-is known has b = 2, which allows everything; its placeholder p_hat = 1/S is never stored.
+B(s,a) = {p : ||p - p_hat(.|s,a)||_1 <= b(s,a)} (paper, eq. Pball_confset). An unknown row has
+b = 2, which allows every distribution; its placeholder p_hat = 1/S is never stored.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from scipy.sparse import csr_array
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 
-#: The radius at which a ball holds every distribution.
+#: The radius at which a ball contains every distribution.
 WHOLE_SIMPLEX = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class UncertainModel:
-    """Estimated rows and the radius within which the true ones are taken to be."""
+    """Estimated rows and the radii of balls that are assumed to contain the true ones."""
 
     pair_start: IntArray  # [S + 1]
-    successor_start: IntArray  # [n_pairs + 1]  empty where nothing is known of a row
+    successor_start: IntArray  # [n_pairs + 1]  empty if a row is unknown
     successor: StateArray  # [n_entries]
     probability: FloatArray  # [n_entries]    p_hat, positive, sums to 1 within a pair
-    radius: FloatArray  # [n_pairs]      b, 0 to 2; 2 where a row is empty
+    radius: FloatArray  # [n_pairs]      b, 0 to 2; 2 if a row is empty
     label: Callable[[], tuple[list[str], list[str]]]  # names of states, and of pairs' actions
 
     def __post_init__(self) -> None:
-        """Refuse radii that are none, and rows that are neither known nor free."""
+        """Reject radii outside [0, 2], and empty rows with a radius below 2."""
         if not np.all((self.radius >= 0) & (self.radius <= WHOLE_SIMPLEX)):
             raise ValueError("a radius must be between 0 and 2")
         if np.any((np.diff(self.successor_start) == 0) & (self.radius < WHOLE_SIMPLEX)):
-            raise ValueError("a row of which nothing is known must have the radius 2")
+            raise ValueError("an unknown row must have the radius 2")
 
     @property
     def n_states(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return len(self.pair_start) - 1
 
     @property
     def n_pairs(self) -> int:
-        """How many state-action pairs there are."""
+        """The number of state-action pairs."""
         return len(self.radius)
 
     @cached_property
@@ -55,7 +55,7 @@ class UncertainModel:
 
     @cached_property
     def is_known(self) -> BoolArray:
-        """Which rows are restricted at all, [n_pairs]."""
+        """Which rows are restricted by their ball, [n_pairs]."""
         return self.radius < WHOLE_SIMPLEX
 
     @cached_property
@@ -86,9 +86,9 @@ class UncertainModel:
 
 @dataclass(frozen=True, eq=False)
 class OptimisticKernel:
-    """The rows p~ that an optimist believes, never dense: p~ = kept + moved (x) arrival."""
+    """The optimistic rows p~, never stored densely: p~ = kept + moved (x) arrival."""
 
-    kept: csr_array  # [n_pairs, S]  what stays of p_hat
+    kept: csr_array  # [n_pairs, S]  the mass that stays as in p_hat
     moved: FloatArray  # [n_pairs]     the mass of each row that goes elsewhere
     arrival: FloatArray  # [S]           where all that mass goes, sums to 1
 
@@ -99,7 +99,7 @@ class OptimisticKernel:
 
 
 def known_model(graph: TransitionGraph, radius: float = 0.0) -> UncertainModel:
-    """Return the model with the rows of a graph, all of one radius."""
+    """Return the model with the rows of a graph, all with the same radius."""
     return UncertainModel(
         pair_start=graph.pair_start,
         successor_start=graph.successor_start,
@@ -111,7 +111,7 @@ def known_model(graph: TransitionGraph, radius: float = 0.0) -> UncertainModel:
 
 
 def names_of(graph: TransitionGraph) -> tuple[list[str], list[str]]:
-    """Name every state (`x=1,v=-0.5`), each name once, and the action of every pair."""
+    """Return a unique name for every state (`x=1,v=-0.5`), and the action of every pair."""
     natives = [graph.states.native(state) for state in range(graph.n_states)]
     for digits in (4, 8, 17):
         states = [

@@ -1,8 +1,8 @@
-"""Which pairs a run can visit for ever, and what to say of those that it cannot.
+"""The pairs that a run can visit infinitely often, and errors that name the others.
 
-A run stays, in the end, in one maximal end component. If all pairs in need of visits are in one
-that the initial states lead to, the optimum is finite. Pairs in need elsewhere (transient,
-unreachable, in another component) have a share of visits that goes to 0, whatever the policy.
+Every run eventually stays in one maximal end component. The optimum is finite if all pairs that
+need visits are in one component that the initial states lead to. For a pair elsewhere (transient,
+unreachable, or in another component) the share of visits tends to 0 under every policy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 
 
 class AllocationError(SolveError):
-    """A problem without a finite optimum, or too large; the message says why and what to do."""
+    """A problem has no finite optimum or is too large; the message says why and what to do."""
 
 
 def visitable_part(
@@ -29,9 +29,9 @@ def visitable_part(
 ) -> IntArray:
     """Return the pairs of the end component to optimise over, ascending.
 
-    By default it must hold every pair in need. With `recurrent`, pairs in need outside the
-    components are left out; `component` (from 1) chooses one where several hold pairs in need.
-    Where nothing is in need, it is the largest component that can be reached.
+    By default the component must contain every pair that needs visits. With `recurrent`, pairs
+    outside the end components are left out; `component` (from 1) chooses one if several contain
+    pairs that need visits. If no pair needs visits, the largest reachable component is used.
     """
     number = end_components(graph)
     reachable = reachable_states(graph)[graph.pair_state]
@@ -43,15 +43,17 @@ def visitable_part(
         known = np.unique(number[usable])
         if component - 1 not in known:
             listed = _components_text(graph, number, known)
-            raise AllocationError(f"there is no component {component} to reach; there are {listed}")
+            raise AllocationError(
+                f"there is no component {component} that a run can reach; they are {listed}"
+            )
         return np.flatnonzero(number == component - 1)
     holding = np.unique(number[usable & needed])
     if len(holding) > 1:
         listed = _components_text(graph, number, holding)
         raise AllocationError(
-            f"a run ends in one of {len(holding)} parts of the model that it then never leaves, "
-            f"and each has distributions to estimate: {listed}; choose one by --recurrent "
-            "--component N, or let episodes start again with `restart when …`"
+            f"every run ends up in one of {len(holding)} parts of the model, never leaves it, and "
+            f"each part has distributions to estimate: {listed}; choose one with `recurrent=` "
+            "and `component=`, or let episodes start again with `restart when …`"
         )
     if len(holding) == 1:
         return np.flatnonzero(number == holding[0])
@@ -62,15 +64,15 @@ def visitable_part(
 def _lost_text(graph: TransitionGraph, lost: IntArray, reachable: BoolArray) -> str:
     n_unreachable = int(np.count_nonzero(~reachable[lost]))
     if n_unreachable == len(lost):
-        why = "the initial states never lead to them"
+        why = "they cannot be reached from the initial states"
     elif n_unreachable:
-        why = f"the initial states never lead to {n_unreachable:,} of them"
+        why = f"{n_unreachable:,} of them cannot be reached from the initial states"
     else:
-        why = "every way back to them is lost sooner or later"
+        why = "sooner or later a run cannot return to them"
     return (
         f"no policy visits {len(lost):,} of {graph.n_pairs:,} pairs infinitely often ({why}), so "
-        f"that the best allocation is infinite: {pairs_text(graph, lost.tolist())}; "
-        "--recurrent leaves them out, `restart when …` makes episodes start again"
+        f"the optimal loss is infinite: {pairs_text(graph, lost.tolist())}; "
+        "set `recurrent=` to leave them out, or let episodes start again with `restart when …`"
     )
 
 

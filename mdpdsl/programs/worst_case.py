@@ -1,11 +1,11 @@
 """The best worst case as a linear program: maximise z with d >= z c over the occupancy polytope.
 
 1/z is the least possible L_Worst (paper, fact kappa_inf). With x = n d = zeta c + e, zeta = n z,
-the columns are e >= 0 and zeta, all of order 1; one row of flow balance follows from the others and
-is left out, since solvers stumble over what rounding makes of it. The multipliers of the flow rows,
-divided by that of sum x = n, are the h of a certificate: z* <= sum c (1 + N^T h) / n (see
-`objective`). Solvers of linear programs are exact on small models and give up on larger ones or
-where shares run over many orders of magnitude; `newton` takes kappa = infinity as well.
+the columns are e >= 0 and zeta, all of order 1. One row of flow balance follows from the others and
+is left out, because rounding would make it inconsistent with them. The multipliers of the flow
+rows, divided by that of sum x = n, are the h of a certificate: z* <= sum c (1 + N^T h) / n (see
+`objective`). Linear-programming solvers are exact on small models and fail on larger ones, or if
+shares span many orders of magnitude; `newton` solves kappa = infinity as well.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy.sparse import block_array, csr_array
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.programs.program import Block, LinearProgram, Solution
 
-#: From a solution to x, [n_pairs], and h, [n_states].
+#: Takes a solution to x, [n_pairs], and h, [n_states].
 Decode = Callable[[Solution], tuple[FloatArray, FloatArray]]
 
 
@@ -52,7 +52,7 @@ def worst_case_program(flow: csr_array, c: FloatArray) -> tuple[LinearProgram, D
 
     def decode(solution: Solution) -> tuple[FloatArray, FloatArray]:
         if solution.values is None or solution.row_dual is None:
-            raise ValueError(f"there is no allocation to read: {solution.status}")
+            raise ValueError(f"the solution has no allocation: {solution.status}")
         x = np.maximum(solution.values[:n_pairs] + solution.values[n_pairs] * c, 0.0)
         h = np.append(solution.row_dual[:-1] / solution.row_dual[-1], 0.0)
         return x * (n_pairs / x.sum()), h

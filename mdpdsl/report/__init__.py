@@ -1,1 +1,1 @@
-"""What people read and other tools take: tables, pictures, pages and exports."""
+"""Results for people: tables, figures, pictures of graphs, and pages."""

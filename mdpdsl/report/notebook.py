@@ -20,9 +20,9 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.report.figures.pair_figures import pair_figures, worst_pairs
 from mdpdsl.report.figures.plane_map import value_text
 from mdpdsl.report.figures.series import unique_labels
-from mdpdsl.report.graph.svg import inline_svg
+from mdpdsl.report.graph.picture import inline_svg
+from mdpdsl.report.markup import number, percent, table, text
 from mdpdsl.report.page.comparison import comparison_table
-from mdpdsl.report.page.markup import number, percent, table, text
 from mdpdsl.simulate.simulate_model import Log
 from mdpdsl.solve.allocate_visits import Allocation
 from mdpdsl.solve.solve_model import Solution

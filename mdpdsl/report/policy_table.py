@@ -1,4 +1,4 @@
-"""A solved model for people and files: what to do in each state, and what that is worth."""
+"""Tables of a solved model, for people and files: the action and the value of each state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def policy_lines(
 ) -> list[tuple[str, ...]]:
     """Return a header and a line for each of some states: variables, action, value.
 
-    A value that is zero as far as the bound of its error tells is written so.
+    A value that is smaller than the bound on its error is written as 0.
     """
     names = [variable.name for variable in graph.states.variables]
     lines: list[tuple[str, ...]] = [(*names, "action", "value")]
@@ -34,7 +34,7 @@ def policy_lines(
 
 
 def aligned(lines: list[tuple[str, ...]]) -> str:
-    """Return lines in columns."""
+    """Return lines of cells as text with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True))
@@ -45,7 +45,7 @@ def aligned(lines: list[tuple[str, ...]]) -> str:
 def save_values(
     path: Path, graph: TransitionGraph, choice: IntArray, values: FloatArray, bound: float
 ) -> None:
-    """Write the value and the action of every state, in the form that the file's name asks for."""
+    """Write the value and the action of every state in the format of the file's ending."""
     if path.suffix == ".npz":
         header = {"kind": np.array("values"), "hash": np.array(graph.hash)}
         write_arrays(path, {**header, "values": values, "bound": np.array(bound)})

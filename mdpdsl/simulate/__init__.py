@@ -1,1 +1,1 @@
-"""Trajectories of a model under a policy, and the logs that they make."""
+"""Trajectories of a model under a policy, and the logs of them."""

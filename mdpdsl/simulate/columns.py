@@ -1,8 +1,8 @@
-"""The columns of a log: their names, as the model will look for them, and their values.
+"""The columns of a log: their names, as the model expects them, and their values.
 
-A row is a state with the action taken there and, in the last row of an episode, none: the file has
-its transitions in rows that follow one another. Where the model's `log` block names columns for
-next values, a row is a whole transition instead, and there is no row for an episode's end.
+A row is a state with the action taken there; the last row of an episode has no action. A transition
+is two consecutive rows. If the model's `log` block names columns for next values, a row is a whole
+transition instead, and the end of an episode has no row of its own.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ EPISODE, TIME = "episode", "time"
 
 @dataclass(frozen=True)
 class ColumnNames:
-    """What the columns of a log are called."""
+    """The names of the columns of a log."""
 
-    episode: str | None  # None where a variable has that name
+    episode: str | None  # None if a variable has that name
     time: str | None
     variables: tuple[str, ...]  # in the order of declaration
     actions: tuple[str, ...]
-    next_variables: tuple[str, ...] = ()  # none: a row is a state
+    next_variables: tuple[str, ...] = ()  # empty if a row is a state
     note: str | None = None  # why the model's `log` block is not followed
 
     @property
@@ -47,7 +47,7 @@ class ColumnNames:
 
 
 def column_names(model: CheckedModel, n_episodes: int) -> ColumnNames:
-    """Name the columns so that the model reads the log as it stands."""
+    """Name the columns so that the model can read the log unchanged."""
     if not model.log:
         return _own_names(model, n_episodes, None)
     computed = [column.key for column in model.log if not _is_plain(column.term)]
@@ -56,8 +56,8 @@ def column_names(model: CheckedModel, n_episodes: int) -> ColumnNames:
         return _own_names(
             model,
             n_episodes,
-            f"the log block computes {them} from columns; the file has the variables under their "
-            "own names, as a model without a log block reads them",
+            f"the log block computes {them} from columns; the file names its columns after the "
+            "variables, so a model without a log block can read it",
         )
     given = {column.key: column.term.name for column in model.log if isinstance(column.term, Read)}
     variables = [v.name for v in model.states.variables]
@@ -77,19 +77,19 @@ def column_names(model: CheckedModel, n_episodes: int) -> ColumnNames:
         return _own_names(
             model,
             n_episodes,
-            f"with the log block, the column `{twice[0]}` would hold two different values; the "
-            "file has the variables under their own names",
+            f"with the log block, the column `{twice[0]}` would have two different values; the "
+            "file names its columns after the variables",
         )
     _check_episodes(names, n_episodes)
     return names
 
 
 class LogColumns:
-    """Turns rows of a trajectory into columns; the values of all states are looked up once.
+    """Turns rows of a trajectory into columns, from a table of the values of all states.
 
-    With `is_raw`, real variables have the values of a continuous system, else a cell's centre. With
-    `spells_numbers`, numbers with a fraction that stand for cells are texts: forms of text then
-    spell each once.
+    With `is_raw`, real variables have the values of a continuous system, otherwise the centres of
+    cells. With `spells_numbers`, the fractional values of cells are strings, so that text formats
+    format each of them only once.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class LogColumns:
         spelled = [*zip(names.variables, self._state_tables, strict=True)]
         spelled += zip(names.actions, self._action_tables, strict=True)
         spelled += zip(names.next_variables, self._state_tables, strict=False)
-        #: Columns of numbers that are texts.
+        #: Columns of numbers stored as strings.
         self.spelled = frozenset(name for name, table in spelled if table.is_spelled)
         #: Columns with few different values.
         self.repetitive = tuple(n for n in names.all if n != names.time and n not in varying)
@@ -242,6 +242,6 @@ def _own_names(model: CheckedModel, n_episodes: int, note: str | None) -> Column
 def _check_episodes(names: ColumnNames, n_episodes: int) -> None:
     if names.episode is None and n_episodes > 1:
         raise LogError(
-            "a variable of the model is named `episode`, so the episodes of a log could not be "
-            "told apart; rename it, or leave out --episode-length"
+            "a variable of the model is named `episode`, so a log cannot have a column for "
+            "episodes; rename the variable, or leave out `episode_length=`"
         )

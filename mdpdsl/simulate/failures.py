@@ -1,6 +1,6 @@
-"""What went wrong in a raw system, told with its values, the action and what would mend it.
+"""Messages for the failure of a raw system: the values, the action and how to fix the model.
 
-The expansion of a model looks at some points of every cell; a simulation meets all the others.
+The expansion of a model evaluates some points of every cell; a simulation meets all others.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 class SimulationError(RunError):
-    """A system that cannot go on; the message says where, why and what to do."""
+    """A system cannot continue; the message says where, why and what to do."""
 
     status = 1
 
 
 def describe_failure(system: RawSystem, graph: TransitionGraph, simulator: SystemSimulator) -> str:
-    """Say why the last step failed, where the system is, and what to do."""
+    """Describe why the last step failed, the state of the system, and what to do."""
     action = int(simulator.failure[ACTION])
     what, help_text = _reason(system, graph, simulator)
     if action < 0:
@@ -69,7 +69,7 @@ def _reason(
         )
     if kind == NO_STATE:
         return _missing_state(system, graph, simulator)
-    meets = "let an edge of the cells lie where a guard changes, so that all points of a cell agree"
+    meets = "put an edge of the cells where a guard changes, so that all points of a cell agree"
     if kind == OVERLAP:
         return f"two lines apply, the second {_place(system, system.rule_spans[subject])}", meets
     if kind == NO_PROBABILITY:
@@ -92,12 +92,12 @@ def _missing_state(
     return (
         f"the next state {_text(raw)} lies in the cell {_text(cell)}, which the built model does "
         "not have: its discretization cannot reach it",
-        "build with --all-states (or `states all`), or with finer points (`discretize uniform`)",
+        "build with `all_states=` (or `states all`), or with finer points (`discretize uniform`)",
     )
 
 
 def _native(system: RawSystem, position: int, value: float) -> Value:
-    """Return one number as its variable's values are written."""
+    """Return one number in the notation of its variable."""
     names = {float(number): name for name, number in system.symbols.items()}
     if system.variables[position].kind == "enum":
         return names[value]

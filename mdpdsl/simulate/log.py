@@ -1,4 +1,4 @@
-"""Logs as files: Parquet, CSV and lines of JSON, whole or not at all, the same bytes every time."""
+"""Logs as files (Parquet, CSV, JSON lines), written completely or not at all, reproducibly."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".jsonl", ".jsonl.gz")
-#: The key of a Parquet file's metadata that says what made it.
+#: The key of a Parquet file's metadata under which its origin is recorded.
 METADATA_KEY = "mdpdsl"
 
-#: Rows whose text is made at a time: the text of one array has to stay below 2 GB.
+#: Rows formatted as text at a time: the text of one array must stay below 2 GB.
 JSON_ROWS = 1 << 15
 
 Progress = Callable[[int], None]
@@ -33,13 +33,13 @@ Progress = Callable[[int], None]
 def check_log_path(path: Path) -> None:
     """Raise LogError unless a log can be written there."""
     if not path.name.endswith(SUFFIXES) or path.name in SUFFIXES:
-        raise LogError(f"a log's file ends in {', '.join(SUFFIXES)}, not `{path.name}`")
+        raise LogError(f"the name of a log must end in {', '.join(SUFFIXES)}, not `{path.name}`")
     if not path.parent.is_dir():
         raise LogError(f"there is no folder {path.parent}")
     if path.exists() and not path.is_file():
         raise LogError(f"{path} exists and is not a file")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise LogError(f"the folder {path.parent} may not be written to")
+        raise LogError(f"the folder {path.parent} is not writable")
 
 
 def write_log(
@@ -52,10 +52,10 @@ def write_log(
     is_raw: bool = False,
     progress: Progress | None = None,
 ) -> None:
-    """Write a log in the form that the file's name asks for; nothing is left of one that fails.
+    """Write a log in the format of the file's ending; a failure leaves no file behind.
 
-    With `is_raw`, real variables have the values of the chunks, else the centres of cells. What
-    made the log is kept in the metadata of a Parquet file; the other forms have no place for it.
+    With `is_raw`, real variables have the values of the chunks, otherwise the centres of cells. The
+    origin of the log is stored in the metadata of a Parquet file; the other formats have none.
     """
     check_log_path(path)
     is_text = path.suffix != ".parquet"
@@ -68,7 +68,7 @@ def write_log(
                 if progress is not None:
                     progress(chunk.steps_done)
         except BaseException:
-            with suppress(OSError, ValueError):  # what went wrong first is what matters
+            with suppress(OSError, ValueError):  # report the first error, not this one
                 sink.close()
             raise
         sink.close()
@@ -121,7 +121,7 @@ class _ParquetSink:
 
 
 class _CsvSink:
-    """A line of names, then a line for each row; what is missing is empty."""
+    """A line of names, then a line for each row; missing values are empty."""
 
     def __init__(self, stream: Any, columns: LogColumns) -> None:
         import pyarrow.csv as pa_csv
@@ -130,7 +130,7 @@ class _CsvSink:
         csv.writer(header, lineterminator="\n").writerow(columns.names.all)
         stream.write(header.getvalue().encode("utf-8"))
         self._stream = stream
-        # Names of members are identifiers, so nothing ever needs quotes.
+        # Names of members are identifiers, so nothing needs quotes.
         options = pa_csv.WriteOptions(
             include_header=False, quoting_style="none", batch_size=1 << 14
         )
@@ -145,7 +145,7 @@ class _CsvSink:
 
 
 class _JsonSink:
-    """An object for each row; what is missing is null."""
+    """An object for each row; missing values are null."""
 
     def __init__(self, stream: Any, columns: LogColumns) -> None:
         self._stream = stream
@@ -181,8 +181,8 @@ def _json_lines(batch: pa.RecordBatch, spelled: frozenset[str]) -> pa.Buffer:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[str]:
-    """Give the name of a new file beside a path that takes its place if all goes well."""
-    target = path.resolve()  # of a link, the file that it leads to is written
+    """Yield the name of a temporary file beside a path, which replaces it on success."""
+    target = path.resolve()  # if the path is a link, write the file it points to
     name = target.with_name(f".{target.name}-{secrets.token_hex(6)}")
     os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:

@@ -5,7 +5,7 @@
         chunk.state, chunk.pair
 
 A row is a state with the pair taken there; the last row of an episode has the state that was
-reached, and no pair. How large the chunks are makes no difference to the rows.
+reached, and no pair. The rows do not depend on the size of the chunks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mdpdsl.kernels.simulating import (
 )
 from mdpdsl.simulate.failures import SimulationError, describe_failure
 
-#: Rows drawn at a time: much work for one call, and little memory.
+#: Rows drawn at a time: enough work for one call, and little memory.
 CHUNK_ROWS = 1 << 20
 
 Fill = Callable[[Rows, IntArray], FloatArray | None]
@@ -39,53 +39,53 @@ Fill = Callable[[Rows, IntArray], FloatArray | None]
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long a trajectory is: steps in all, and in each episode (None: one episode)."""
+    """The length of a trajectory: steps in total, and per episode (None: one episode)."""
 
     n_steps: int
     episode_length: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse lengths that cannot be."""
+        """Reject lengths below 1."""
         if self.n_steps < 1 or (self.episode_length is not None and self.episode_length < 1):
-            raise ValueError("a trajectory and its episodes have one step or more")
+            raise ValueError("a trajectory and its episodes must have at least one step")
 
     @property
     def longest(self) -> int:
-        """The most steps that an episode has."""
+        """The largest number of steps of an episode."""
         return min(self.n_steps, self.episode_length or self.n_steps)
 
     @property
     def n_episodes(self) -> int:
-        """How many episodes there are; the last may be shorter."""
+        """The number of episodes; the last may be shorter."""
         return -(-self.n_steps // self.longest)
 
     @property
     def n_rows(self) -> int:
-        """One for every step, and one for the end of every episode."""
+        """The number of rows: one per step, and one for the end of every episode."""
         return self.n_steps + self.n_episodes
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some rows of a trajectory, one behind the other."""
+    """Consecutive rows of a trajectory."""
 
     state: StateArray  # [n]
     pair: IntArray  # [n]  -1 in the last row of an episode
     episode: IntArray  # [n]  from 0
     time: IntArray  # [n]  from 0 in each episode
     values: FloatArray | None  # [n, V]  of a continuous system, as its registers have them
-    next_state: int  # of the row behind the last one; -1 where that ends an episode
+    next_state: int  # of the row after the last one; -1 if the last one ends an episode
     next_values: FloatArray | None  # [V]
-    steps_done: int  # from the first row of the trajectory on
+    steps_done: int  # since the first row of the trajectory
 
     @property
     def has_pair(self) -> BoolArray:
-        """Which rows are no end of an episode, [n]."""
+        """Which rows have a pair, that is, do not end an episode, [n]."""
         return np.not_equal(self.pair, NO_PAIR)
 
 
 def uniform_policy(graph: TransitionGraph) -> FloatArray:
-    """Return the policy that takes every available action alike, [n_pairs]."""
+    """Return the policy that takes all available actions with equal probability, [n_pairs]."""
     n_available = np.diff(graph.pair_start)
     return 1.0 / np.repeat(n_available, n_available)
 
@@ -99,10 +99,10 @@ def draw_trajectory(
     system: RawSystem | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Iterator[Chunk]:
-    """Draw a trajectory, from `init` on in each episode; raise SimulationError where it ends early.
+    """Draw a trajectory whose episodes start from `init`; raise SimulationError if it ends early.
 
-    The policy, [n_pairs], is the uniform one unless given. With a system, the trajectory is that of
-    the continuous system behind the graph, whose cell the policy sees.
+    The policy, [n_pairs], is uniform by default. With a system, the trajectory is that of the
+    continuous system behind the graph, and the policy sees only its cell.
     """
     if not graph.has_dynamics:
         raise ValueError("a graph without dynamics has no trajectories")
@@ -143,7 +143,7 @@ def _system_fill(
     probability: FloatArray,
     system: RawSystem,
 ) -> tuple[Fill, FloatArray]:
-    """Return what fills rows, and the array [V] of the system's present values."""
+    """Return a function that fills rows, and the array [V] of the system's current values."""
     from mdpdsl.kernels.raw_system import new_system_simulator
     from mdpdsl.kernels.raw_system_rows import fill_system_rows
 

@@ -1,1 +1,1 @@
-"""Policies for the rewards of a model: dynamic programming with certified bounds, and the LP."""
+"""Optimal values and policies: dynamic programming with certified bounds, and linear programs."""

@@ -1,4 +1,4 @@
-"""Searches against the arrows: which pairs may lead where."""
+"""Backward searches over a graph: the pairs that may lead to a state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdpdsl.kernels.solving import predecessors
 
 @dataclass(frozen=True, eq=False)
 class Arrivals:
-    """The pairs that may lead to each state, compressed."""
+    """The pairs that may lead to each state, in compressed rows."""
 
     start: IndexArray  # [n_states + 1]
     pair: IndexArray  # [n_branches]
@@ -25,7 +25,7 @@ class Arrivals:
     def attracted(
         self, is_allowed: BoolArray, is_goal: BoolArray, choice: IntArray | None = None
     ) -> BoolArray:
-        """Tell which states can reach the goal by allowed pairs; tell `choice` how."""
+        """Return which states can reach the goal by allowed pairs; write the pairs to `choice`."""
         if choice is None:
             choice = np.zeros(len(is_goal), dtype=np.int64)
         found: BoolArray = attract(
@@ -36,7 +36,7 @@ class Arrivals:
     def confined(
         self, is_left: BoolArray, is_gone: BoolArray, is_kept: BoolArray
     ) -> tuple[BoolArray, BoolArray]:
-        """Return the pairs and the gone states when pairs towards gone states are taken away."""
+        """Remove pairs that may lead to removed states; return the pairs left and those states."""
         is_left, is_gone = is_left.copy(), is_gone.copy()
         confine(self.start, self.pair, self.pair_start, self.pair_state, is_left, is_gone, is_kept)
         return is_left, is_gone

@@ -1,4 +1,4 @@
-"""A backend at work beside a watch, so that a long solution can be stopped."""
+"""Run a backend in a thread, so that the caller's watch can stop a long solution."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 from mdpdsl.programs.program import LinearProgram, Solution, load_backend
 
-#: Seconds between two looks at the watch.
+#: Seconds between two calls of the watch.
 LOOK_EVERY = 0.05
 
 
 def solve_program(
     program: LinearProgram, name: str, goes_on: Callable[[], bool], time_limit: float | None
 ) -> Solution | None:
-    """Solve a program by the backend of this name; None where the watch stopped it.
+    """Solve a program with the backend of this name; return None if the watch stopped it.
 
-    A solver that was stopped may work on in the background until the process ends.
+    A stopped solver may continue in the background until the process ends.
     """
     backend = load_backend(name)
     outcome: list[Solution | BaseException] = []

@@ -1,12 +1,12 @@
-"""One whole Bellman step, and the bound that follows from it (MacQueen 1966; Puterman 1994, 6.6).
+"""One full Bellman step and the bound that follows from it (MacQueen 1966; Puterman 1994, 6.6).
 
-With low <= TV - V <= high in every state,
+If low <= TV - V <= high in every state, then
 
     TV + gamma/(1-gamma) low  <=  V*  <=  TV + gamma/(1-gamma) high,
 
-so the middle of the two is at most gamma/(1-gamma) (high - low)/2 away from V*. Values are centred
-before, T(V + m) = TV + gamma m, which keeps rounding in proportion to their spread; the rows of P
-are taken to sum to 1. The bound includes the rounding of the step itself.
+so the midpoint of the two is within gamma/(1-gamma) (high - low)/2 of V*. Values are centred first,
+T(V + m) = TV + gamma m, which keeps rounding errors in proportion to their spread; the rows of P
+are assumed to sum to 1. The bound includes the rounding error of the step itself.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ import numpy as np
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.kernels.affine_rows import Rows, first_best, weight_matrix
 
-#: Of a sum of k products, the error is at most about k units of this.
+#: The relative error of a sum of k products is at most about k times this.
 ROUNDING = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Values with a bound that holds, whatever they came from."""
+    """Values with a bound that holds however they were computed."""
 
     values: FloatArray  # [n_states]
     choice: IntArray  # [n_states]  greedy pairs
     bound: float
     residual: float
-    rounding: float  # the part of the bound that no iteration can take away
+    rounding: float  # the part of the bound that no iteration can remove
 
 
 def certify(rows: Rows, discount: float, values: FloatArray) -> Certificate:
-    """Do one Bellman step on discounted rows and bound its distance from the optimum."""
+    """Take one Bellman step on discounted rows and bound its distance from the optimum."""
     middle = float(values.max() + values.min()) / 2
     centred = values - middle
     step, choice = first_best(rows, rows.constant + weight_matrix(rows) @ centred)
@@ -53,5 +53,5 @@ def certify(rows: Rows, discount: float, values: FloatArray) -> Certificate:
 
 
 def rounding_unit(rows: Rows) -> float:
-    """Return the relative error of one row's sum, at most."""
+    """Return the largest relative error of one row's sum."""
     return ROUNDING * (3 + int(np.diff(rows.row_start).max(initial=0)))

@@ -1,7 +1,7 @@
-"""Which method suits a model: the rule behind `--method auto`.
+"""The rule that chooses a method for a model (the method `auto`).
 
-Policy iteration is exact and takes milliseconds while a policy's equations can be eliminated.
-Beyond that, modified policy iteration by sweeps, which finds out itself which sweeps to do.
+Policy iteration is exact and takes milliseconds as long as a policy's equations can be solved by
+elimination. Larger models use modified policy iteration, which chooses its sweeps as it runs.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import numpy as np
 
 from mdpdsl.kernels.affine_rows import Rows
 
-#: Up to here policy iteration, where rows are short (at most so many successors) or few.
+#: Policy iteration is used up to here if rows are short (at most so many successors) or few.
 SMALL_STATES = 1_500
 SPARSE_STATES = 3_000
 SHORT_ROW = 8.0
 
 
 def chosen_method(rows: Rows, method: str) -> str:
-    """Return the method to use: the one asked for, or the one that suits."""
+    """Return the requested method, or the one that suits the model."""
     if method != "auto":
         return method
     n_states = len(rows.pair_start) - 1

@@ -18,13 +18,13 @@ from mdpdsl.solve.choose import chosen_method
 from mdpdsl.solve.policy_iteration import ELIMINATED_STATES, policy_iteration
 from mdpdsl.solve.solution import METHODS, Iterate, SolveOutcome, SolveStatus, Watch, keep_going
 
-#: The tolerance where none is given, times the largest reward if that exceeds 1.
+#: The default tolerance, times the largest reward if that exceeds 1.
 TOLERANCE = 1e-6
 DISCOUNT = 0.99
-#: Iterates that bring less than this progress are idle; so many of them, as near as this many
-#: times to what rounding allows, show that it allows no more.
+#: An iterate is idle if it lowers the bound by less than this. So many idle iterates, with a bound
+#: within this factor of the rounding error, show that rounding allows no further progress.
 PROGRESS, MOST_IDLE, NEAR_ROUNDING = 0.9, 1000, 4.0
-#: How far off values may be, relative to the rewards, from which policy iteration starts.
+#: The error, relative to the rewards, that is allowed in the start of policy iteration.
 ROUGH = 1e-3
 
 
@@ -40,19 +40,18 @@ def solve_discounted(
     time_limit: float | None = None,
     watch: Watch = keep_going,
 ) -> SolveOutcome:
-    """Find the values and a policy of the largest expected sum of discount^t reward_t.
+    """Find the values and a policy that maximise the expected sum of discount^t reward_t.
 
-    `reward` [n_pairs] is the graph's own by default. The method is one of auto, vi, mpi, pi and lp;
-    `backend` names the solver of the latter.
+    `reward` [n_pairs] defaults to the graph's own. The method is one of auto, vi, mpi, pi and lp;
+    `backend` names the solver for lp.
     """
     began = time.perf_counter()
     earned = checked_reward(graph, reward)
     check_options(method, tolerance)
     if not 0 <= discount < 1:
         raise SolveError(
-            f"the discount {discount:g} is not in [0, 1): sums of rewards without end need a "
-            "discount below 1, such as 0.99; for the chance to get somewhere, ask for a label's "
-            "reachability"
+            f"the discount {discount:g} is not in [0, 1): an infinite sum of rewards needs a "
+            "discount below 1, such as 0.99; for the probability of reaching a label, set `reach=`"
         )
     if tolerance is None:
         tolerance = TOLERANCE * max(1.0, float(np.abs(earned).max()))
@@ -94,14 +93,14 @@ def discounted_rows(graph: TransitionGraph, reward: FloatArray, discount: float)
 
 
 def checked_reward(graph: TransitionGraph, reward: FloatArray | None) -> FloatArray:
-    """Return the rewards to solve for; raise SolveError where there are none."""
+    """Return the rewards to solve for; raise SolveError if there are none."""
     check_dynamics(graph)
     if reward is None:
         reward = graph.reward
     if reward is None:
         raise SolveError(
             "the model has no rewards: add a line such as `reward when x == 3 : 1`, or ask for "
-            "the reachability of a label (--reach)"
+            "the reachability of a label (`reach=`)"
         )
     if reward.shape != (graph.n_pairs,) or not np.isfinite(reward).all():
         raise SolveError(f"give one finite reward for each of the {graph.n_pairs} pairs")
@@ -109,17 +108,19 @@ def checked_reward(graph: TransitionGraph, reward: FloatArray | None) -> FloatAr
 
 
 def check_dynamics(graph: TransitionGraph) -> None:
-    """Raise SolveError where the model is spaces alone, or beyond what indices can count."""
+    """Raise SolveError if the model has no dynamics, or more branches than an index can count."""
     if not graph.has_dynamics:
         raise SolveError("the dynamics of this model are unknown; estimate them from a log first")
     if graph.n_branches > MOST_BRANCHES:
-        raise SolveError(f"the model has {graph.n_branches:,} branches, over {MOST_BRANCHES:,}")
+        raise SolveError(
+            f"the model has {graph.n_branches:,} branches; the limit is {MOST_BRANCHES:,}"
+        )
 
 
 def check_options(method: str, tolerance: float | None) -> None:
-    """Raise SolveError where an option cannot be."""
+    """Raise SolveError if an option is invalid."""
     if method not in METHODS:
-        raise SolveError(f"no method is named `{method}`; there are {', '.join(METHODS)}")
+        raise SolveError(f"unknown method `{method}`; choose one of {', '.join(METHODS)}")
     if tolerance is not None and not (tolerance > 0 and math.isfinite(tolerance)):
         raise SolveError(f"the tolerance {tolerance:g} is not a positive number")
 
@@ -134,7 +135,7 @@ class _Task:
     time_limit: float | None
 
     def goes_on(self) -> bool:
-        """Ask the watch without news."""
+        """Ask the watch whether to continue, without new progress."""
         return self.watch(0, math.inf)
 
 
@@ -156,10 +157,10 @@ def _by_sweeps(task: _Task, has_policy_sweeps: bool) -> _Found:
 
 
 def _first_policy(task: _Task) -> tuple[IntArray, FloatArray, int]:
-    """Return a policy to start from, values near its own, and the iterations that took.
+    """Return a first policy, values close to its own, and the iterations that this took.
 
-    Improving a greedy policy step by step takes as many improvements as rewards are steps away. In
-    a large model each of them is dear, and some sweeps know better.
+    A greedy policy needs as many improvements as rewards are steps away. In a large model each of
+    them is expensive, and a few sweeps give a better start.
     """
     rows = task.rows
     n_states = len(rows.pair_start) - 1
@@ -178,7 +179,7 @@ def _first_policy(task: _Task) -> tuple[IntArray, FloatArray, int]:
 def _by_policies(
     task: _Task, choice: IntArray, start: FloatArray | None = None, iterations_before: int = 0
 ) -> _Found:
-    """Iterate policies to the end; sweeps take away what an inexact linear solution left."""
+    """Iterate policies to convergence; sweeps remove the error of an inexact linear solution."""
     variant = "linear equations"
     last = Iterate(np.zeros(len(choice)) if start is None else start, 0, math.inf)
     is_stopped = False
@@ -204,7 +205,7 @@ def _by_policies(
 
 
 def _by_program(task: _Task, graph: TransitionGraph, reward: FloatArray, backend: str) -> _Found:
-    """Solve the program, then read its policy exactly: solvers know absolute tolerances only."""
+    """Solve the program, then evaluate its policy exactly: solvers have absolute tolerances."""
     from mdpdsl.programs.reward import reward_program
     from mdpdsl.solve.backend import solve_program
 
@@ -223,9 +224,9 @@ def _by_program(task: _Task, graph: TransitionGraph, reward: FloatArray, backend
 
 
 def _settle(task: _Task, iterates: Iterator[Iterate]) -> tuple[SolveStatus, Certificate, int]:
-    """Follow iterates until one is certified to be within the tolerance, or the watch stops it.
+    """Iterate until the values are certified to be within the tolerance, or the watch stops it.
 
-    Near what rounding allows, bounds may cease to fall; then the best is all there is.
+    Close to the rounding error, bounds may stop falling; then the best iterate is the result.
     """
     noise = rounding_unit(task.rows) / (1 - task.discount)
     best, n_idle = Iterate(np.zeros(0), 0, math.inf), 0
@@ -244,11 +245,11 @@ def _settle(task: _Task, iterates: Iterator[Iterate]) -> tuple[SolveStatus, Cert
                 status = SolveStatus.PRECISION
             if status is not None or not goes_on:
                 return status or SolveStatus.STOPPED, certificate, iterate.iterations
-    raise AssertionError("sweeps go on for ever")
+    raise AssertionError("sweeps never end by themselves")
 
 
 def _status(task: _Task, certificate: Certificate) -> SolveStatus | None:
-    """Tell whether a certificate ends the task; None where more work would help."""
+    """Return the status that a certificate ends the task with; None if more work would help."""
     if certificate.bound <= task.tolerance:
         return SolveStatus.OPTIMAL
     if certificate.rounding > task.tolerance / 2 and certificate.bound <= 3 * certificate.rounding:

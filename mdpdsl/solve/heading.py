@@ -1,9 +1,9 @@
-"""A policy that reaches a goal for sure, and soon.
+"""A policy that reaches a goal with probability 1, and soon.
 
-Any policy that may come closer to the goal from every state gets there with probability 1, as long
-as its pairs stay among such states; but where it counts on chances of 1e-15 no one would wait for
-it. So the policy is the one that makes E[delta^T] large, T the time of arrival. Where that, as far
-as it was iterated, never arrives, the next best way of the graph's search takes its place.
+Any policy that can move closer to the goal from every state reaches it with probability 1, as long
+as its pairs stay among such states. If it relies on probabilities of 1e-15, however, that takes too
+long to be useful. So the policy maximises E[delta^T], T the time of arrival. In states from which
+its approximation does not reach the goal, the pair found by the graph search is used instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mdpdsl.kernels.solving import (
 from mdpdsl.solve.arrivals import Arrivals
 from mdpdsl.solve.partial import partial_rows
 
-#: How much a step costs, and when the values of arriving soon are good enough to choose by.
+#: The cost of a step, and the accuracy at which E[delta^T] is good enough to choose pairs by.
 DELTA = 0.999
 IMPROVEMENTS = 60
 POLICY_SWEEPS = 10
@@ -37,9 +37,9 @@ def head_for(
     is_goal: BoolArray,
     choice: IntArray,
 ) -> None:
-    """Tell `choice` how to reach the goal from all states from which allowed pairs lead there.
+    """Write to `choice` how to reach the goal from all states from which allowed pairs lead there.
 
-    Allowed pairs must not leave those states, other than to the goal.
+    Allowed pairs must stay within those states and the goal.
     """
     can_arrive = arrivals.attracted(is_allowed, is_goal) & ~is_goal
     states = np.flatnonzero(can_arrive)

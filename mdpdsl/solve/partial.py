@@ -1,4 +1,4 @@
-"""The rows of some pairs of a graph among groups of its states."""
+"""The transitions of some pairs of a graph between groups of its states."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def partial_rows(
     *,
     is_conditional: bool = False,
 ) -> Rows:
-    """Return the chances to be next in each group, and as constant the chance to be at the goal.
+    """Return the probabilities of the next group, with that of the goal as the constant.
 
-    `group_of` [n_states] is -1 outside of the groups; `pairs` are sorted by group, and `pair_start`
-    [n_groups + 1] tells where each begins. Conditional chances are those given that the group is
-    left; they are taken by what leaves, which is exact even where almost nothing does.
+    `group_of` [n_states] is -1 outside the groups; `pairs` are sorted by group, and `pair_start`
+    [n_groups + 1] is where the pairs of each group begin. Probabilities are conditional on leaving
+    the group. They are computed from the mass that leaves, which is exact even if it is tiny.
     """
     lengths = np.diff(graph.successor_start)[pairs]
     begin = np.concatenate([[0], np.cumsum(lengths)])

@@ -1,8 +1,8 @@
-"""Policy iteration (Howard 1960): evaluate a policy exactly, improve it, until nothing improves.
+"""Policy iteration (Howard 1960): evaluate a policy exactly, improve it, until it is optimal.
 
-The linear system (I - W_pi) V = c_pi is solved by elimination while that is cheap, else by BiCGSTAB
-from the last values, and where that breaks down by sweeps. A pair is exchanged only for one that
-is better by more than rounding, so that ties cannot keep it going for ever.
+The linear system (I - W_pi) V = c_pi is solved by elimination if that is cheap, otherwise by
+BiCGSTAB from the last values, and by sweeps if that breaks down. A pair is replaced only by one
+that is better by more than rounding, so that ties cannot cause a cycle.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from mdpdsl.solve.solution import Iterate
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-#: Up to here a dense solution takes milliseconds; beyond, where rows are full, up to the second.
+#: A dense solution takes milliseconds up to the first, and about a second, if rows are full, up to
+#: the second.
 DENSE_STATES = 400
 FULL_DENSE_STATES = 2_000
-#: Sparse elimination up to here; fill-in makes it hopeless soon after.
+#: Sparse elimination is used up to here; fill-in makes larger systems impractical.
 ELIMINATED_STATES = 3_000
-#: Relative residual of BiCGSTAB, and its steps at the most.
+#: The relative residual of BiCGSTAB, and the largest number of its steps.
 LINEAR_TOLERANCE = 1e-13
 MOST_STEPS = 500
-#: Sweeps between two looks at the watch.
+#: Sweeps between two calls of the watch.
 SWEEPS_AT_ONCE = 50
-#: What counts as better: this many units of rounding of the worth.
+#: A pair counts as better if its value is higher by this many units of rounding.
 BETTER = 64 * ROUNDING
 
 Continue = Callable[[], bool]
@@ -49,8 +50,8 @@ def policy_iteration(
 ) -> Iterator[Iterate]:
     """Yield the values of better and better policies; the last cannot be improved.
 
-    `bound_of` tells how far given values are from the optimum, for whoever watches; `start` are
-    values near those of the first policy, if there are any.
+    `bound_of` returns a bound on the error of given values, for the watch; `start` are values close
+    to those of the first policy, if known.
     """
     matrix = weight_matrix(rows)
     values = np.zeros(len(rows.pair_start) - 1) if start is None else start
@@ -69,7 +70,7 @@ def policy_iteration(
         is_better = best > worth[choice] + BETTER * scale
         yield Iterate(values, iterations, bound_of(values))
         improved = np.where(is_better, greedy, choice)
-        # Errors of BiCGSTAB may exceed what counts as better; a policy seen before is no progress.
+        # Errors of BiCGSTAB may exceed what counts as better, so a policy may come up again: stop.
         seen.add(choice.tobytes())
         if not is_better.any() or improved.tobytes() in seen:
             return
@@ -104,7 +105,7 @@ def evaluated(
 def _by_bicgstab(
     system: csr_array, reward: FloatArray, start: FloatArray, goes_on: Continue
 ) -> FloatArray | None:
-    """Return the solution of a large system, None where BiCGSTAB breaks down or takes too long."""
+    """Return the solution of a large system; None if BiCGSTAB breaks down or takes too long."""
     from scipy.sparse.linalg import bicgstab
 
     def watch(_: FloatArray) -> None:
@@ -121,7 +122,7 @@ def _by_bicgstab(
 def _by_sweeps(
     chosen: csr_array, reward: FloatArray, start: FloatArray, goes_on: Continue
 ) -> FloatArray:
-    """Return the solution of a large system by sweeps in place, which never break down."""
+    """Solve a large system by sweeps in place, which never break down."""
     from mdpdsl.kernels.solving import evaluate_in_place, order_from, reordered
 
     rows = Rows(

@@ -1,13 +1,14 @@
-"""The undecided part of a reachability problem, with one solution only.
+"""The undecided part of a reachability problem, reduced so that its solution is unique.
 
-For the largest chance, a policy may rest in an end component for ever, and the Bellman equation
-then has many solutions. So each maximal end component becomes one state that has the pairs by which
-it can be left (Haddad and Monmege 2014; Brazdil et al. 2014). For the least chance there is none:
-where a policy can rest outside of the goal, the chance is 0 and decided. After that every policy
-leaves the undecided states in the end, and the solution is unique.
+For the maximal probability, a policy may stay in an end component for ever, and the Bellman
+equation then has many solutions. So each maximal end component becomes one state with the pairs
+that can leave it (Haddad and Monmege 2014; Brazdil et al. 2014). For the minimal probability no
+undecided state is in an end component: if a policy can stay outside the goal for ever, the
+probability is known to be 0. In the quotient every policy eventually leaves the undecided states,
+and the solution is unique.
 
-The least chance is stated as the largest of its negative. Self-loops are solved exactly, by what
-leaves: (c + rest)/(chance to leave).
+The minimal probability is computed as the maximum of its negative. Self-loops are eliminated
+exactly: (c + rest)/(probability of leaving).
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ class Quotient:
     """Undecided states in groups, as affine rows."""
 
     rows: Rows
-    group_of: IntArray  # [n_states]  -1 where decided
+    group_of: IntArray  # [n_states]  -1 if decided
     pair_of: IntArray  # [n]  the pair of the graph behind each row
     is_internal: BoolArray  # [n_pairs]  pairs within an end component of several choices
 
     @property
     def n_groups(self) -> int:
-        """How many unknowns there are."""
+        """The number of unknowns."""
         return len(self.rows.pair_start) - 1
 
 
@@ -84,7 +85,7 @@ def lifted_choice(
 
 
 def lifted_values(quotient: Quotient, decided: Decided, values: FloatArray) -> FloatArray:
-    """Return the chance in every state from those of the groups."""
+    """Return the probability in every state from those of the groups."""
     lifted = decided.is_one.astype(np.float64)
     is_open = quotient.group_of >= 0
     lifted[is_open] = values[quotient.group_of[is_open]]

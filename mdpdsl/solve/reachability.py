@@ -1,13 +1,14 @@
-"""The largest (or least) chance of ever reaching the states of a label, with a certified bound.
+"""The maximal (or minimal) probability of reaching the states of a label, with a certified bound.
 
-First the graph decides what is 0 and 1. What is left is bounded from both sides at once (interval
-iteration, Haddad and Monmege 2014), in place and in a good order; or solved by policy iteration or
-as a linear program and then verified: with e a bound of the residual and w >= 1 + W w for the pairs
-that come close to best,
+A graph search first finds the states with probability 0 or 1. The others are bounded from both
+sides at once (interval iteration, Haddad and Monmege 2014), by sweeps in place in a good order; or
+they are solved by policy iteration or a linear program, and then verified: with e a bound on the
+residual and w >= 1 + W w for the nearly optimal pairs,
 
     T(V + e w) <= V + e w   and   T(V - e w) >= V - e w
 
-make V exact up to e w, as the solution is unique. Both are checked numerically, for all pairs.
+imply that V is exact up to e w, since the solution is unique. Both are checked numerically, for all
+pairs.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from mdpdsl.solve.discounted import TOLERANCE, check_dynamics, check_options
 from mdpdsl.solve.policy_iteration import ELIMINATED_STATES, Continue, policy_iteration
 from mdpdsl.solve.solution import SolveOutcome, SolveStatus, Watch, keep_going
 
-#: Sweeps by the chosen pairs alone between two of interval iteration (modified policy iteration).
+#: Sweeps over the chosen pairs only, between two of interval iteration (modified policy iteration).
 POLICY_SWEEPS = 10
-#: Pairs that come this close to best have to bound the steps; the next margin if that fails.
+#: Pairs within this margin of the best must satisfy w >= 1 + W w; if that fails, the next margin.
 MARGINS = (1e-9, 1e-4, math.inf)
 
 
@@ -45,7 +46,7 @@ def solve_reachability(
     time_limit: float | None = None,
     watch: Watch = keep_going,
 ) -> SolveOutcome:
-    """Find the largest (or least) chance of reaching a label's states, and a policy that has it.
+    """Find the maximal (or minimal) probability of reaching a label, and a policy that attains it.
 
     `goal` is a label of the graph, or the states themselves [n_states].
     """
@@ -95,7 +96,7 @@ def solve_reachability(
 
 
 def goal_states(graph: TransitionGraph, goal: str | BoolArray) -> BoolArray:
-    """Return the states of a label; raise SolveError where there is no such label."""
+    """Return the states of a label; raise SolveError if there is no such label."""
     if not isinstance(goal, str):
         return np.asarray(goal, dtype=np.bool_)
     if goal not in graph.labels:
@@ -108,10 +109,10 @@ def goal_states(graph: TransitionGraph, goal: str | BoolArray) -> BoolArray:
 
 
 def _verifiable_method(rows: Rows, method: str) -> str:
-    """Return the method, or one with bounds of its own where policies are too large to verify.
+    """Return the method, or one with its own bounds if policies are too large to verify.
 
-    Most steps of any policy, which verify a solution, may be as many as 10^10; only elimination
-    finds them then.
+    Verification needs the largest number of steps that any policy takes. It may be 10^10, and then
+    only elimination can compute it.
     """
     is_large = len(rows.pair_start) - 1 > ELIMINATED_STATES
     return "mpi" if is_large and method == "pi" else method
@@ -121,12 +122,12 @@ def _verifiable_method(rows: Rows, method: str) -> str:
 class _Task:
     rows: Rows
     tolerance: float
-    least: float  # the least that a value can be; it cannot exceed this by more than 1
+    least: float  # the least possible value; the largest is this plus 1
     watch: Watch
     time_limit: float | None
 
     def goes_on(self) -> bool:
-        """Ask the watch without news."""
+        """Ask the watch whether to continue, without new progress."""
         return self.watch(0, 0.5)
 
 
@@ -174,7 +175,7 @@ def _by_intervals(task: _Task, policy_sweeps: int, before: int = 0) -> _Found:
 
 
 def _by_policies(task: _Task, choice: IntArray, start: FloatArray, before: int = 0) -> _Found:
-    """Iterate policies to the end and verify the result; bounds from both sides if that fails."""
+    """Iterate policies to convergence and verify the result, or else bound it from both sides."""
     rows = task.rows
     values, iterations, is_stopped = start, before, False
     for iterate in policy_iteration(rows, choice, lambda _: 0.5, task.goes_on, start):
@@ -217,7 +218,7 @@ def _by_program(task: _Task, backend: str) -> _Found:
 
 
 def _verified_bound(rows: Rows, values: FloatArray, goes_on: Continue) -> float | None:
-    """Return how far values are from the solution at the most; None where that is not shown."""
+    """Return a bound on the error of values; None if none could be verified."""
     matrix, unit = weight_matrix(rows), rounding_unit(rows)
     worth = rows.constant + matrix @ values
     best, greedy = first_best(rows, worth)
@@ -240,7 +241,7 @@ def _verified_bound(rows: Rows, values: FloatArray, goes_on: Continue) -> float 
 def _most_steps(
     rows: Rows, is_allowed: BoolArray, choice: IntArray, goes_on: Continue
 ) -> FloatArray | None:
-    """Return  w >= 1 + W w  for all allowed pairs: about the most steps that a policy can take."""
+    """Return  w >= 1 + W w  for all allowed pairs: about the most steps that any policy takes."""
     allowed = np.flatnonzero(is_allowed)
     matrix = weight_matrix(rows)[allowed]
     start = np.concatenate([[0], np.cumsum(is_allowed)])
@@ -256,7 +257,7 @@ def _most_steps(
             steps = iterate.values
             if np.isfinite(steps).all() and np.all(1 + matrix @ steps <= steps[_states(limited)]):
                 return steps
-    except np.linalg.LinAlgError:  # leaving takes so long that rounding hides it
+    except np.linalg.LinAlgError:  # leaving is so unlikely that it is lost in rounding
         return None
     return None
 

@@ -1,4 +1,4 @@
-"""What came of solving a model, and how a solver is watched while it works."""
+"""The result of solving a model, and the watch that follows a solver as it runs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from mdpdsl.graph.space import FloatArray, IntArray
 
 METHODS = ("auto", "vi", "mpi", "pi", "lp")
 
-#: Told the iterations done and the bound that holds by then; tells whether to go on.
+#: Called with the iterations so far and the bound that holds; returns whether to continue.
 Watch = Callable[[int, float], bool]
 
 
 class SolveStatus(StrEnum):
-    """How solving ended."""
+    """The outcome of solving."""
 
     OPTIMAL = "optimal"  # the bound is within the tolerance
-    STOPPED = "stopped"  # by who watched; the bound holds nevertheless
-    PRECISION = "precision limit"  # rounding forbids a bound within the tolerance
+    STOPPED = "stopped"  # by the watch; the bound holds nevertheless
+    PRECISION = "precision limit"  # rounding prevents a bound within the tolerance
     FAILED = "failed"  # a backend gave up
 
 
 @dataclass(frozen=True)
 class Iterate:
-    """Where a method stands: values, and its own claim of how far they are from the optimum."""
+    """The progress of a method: values, and its own estimate of their error."""
 
     values: FloatArray  # [n_states]
     iterations: int
@@ -34,21 +34,21 @@ class Iterate:
 
 @dataclass(frozen=True, eq=False)
 class SolveOutcome:
-    """Values with a certified bound, and a policy that is worth no less than that allows."""
+    """Values with a certified bound, and a policy that attains them within that bound."""
 
     status: SolveStatus
     method: str
-    variant: str  # what the method came down to
+    variant: str  # how the method solved this model, in words
     values: FloatArray  # [n_states]
     choice: IntArray  # [n_states]  the pair to take
     value: float  # expected over the initial distribution
     bound: float  # no value is further than this from the optimum
-    residual: float  # largest change of one more Bellman step
+    residual: float  # largest change in one more Bellman step
     iterations: int
     seconds: float
     message: str = ""
 
 
 def keep_going(iterations: int, bound: float) -> bool:
-    """Watch without ever stopping."""
+    """Return True: never stop."""
     return True

@@ -1,15 +1,15 @@
 """Value iteration and modified policy iteration on discounted rewards, by sweeps.
 
-Two ways, in turns until one promises to end soon:
+Two kinds of sweeps alternate until one is predicted to converge soon:
 
-* whole sweeps (Jacobi), stopped by the span of the change (MacQueen): a few suffice where the
+* whole sweeps (Jacobi), stopped by the span of the change (MacQueen 1966): a few suffice if the
   model mixes well, whatever the discount;
-* sweeps in place (Gauss-Seidel) over states ordered by their distance from where the reward is,
-  self-loops solved exactly, from values that are too low everywhere; the constant part of what is
-  still missing is added at once from time to time.
+* sweeps in place (Gauss-Seidel) over states ordered by their distance from the reward, with
+  self-loops eliminated exactly, starting from values that are too low everywhere; from time to
+  time, the constant part of the remaining error is added at once.
 
-Between two sweeps over all pairs, modified policy iteration (Puterman and Shin 1978) does some over
-the chosen ones alone.
+Between two sweeps over all pairs, modified policy iteration (Puterman and Shin 1978) sweeps a few
+times over the chosen pairs only.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from mdpdsl.kernels.solving import (
 )
 from mdpdsl.solve.solution import Iterate
 
-#: Sweeps by one policy between two improvements, at the most: whole ones, and in place.
+#: The largest number of sweeps by one policy between two improvements: whole, and in place.
 MOST_WHOLE = 50
 MOST_IN_PLACE = 50
-#: Sweeps by one policy end when the change is this much smaller than at the improvement.
+#: Sweeps by one policy end when the change has fallen to this fraction of that at the improvement.
 WORTHWHILE = 0.02
-#: A way is left when it promises to take this many more sweeps; twice as many the next time.
+#: Sweeps change kind when this many more are predicted; twice as many the next time.
 PATIENCE = 40.0
-#: How many records of progress such a promise is read from.
+#: The number of records of progress that a prediction uses.
 TRIALS = 4
 #: Improvements in place between two attempts to add the constant part.
 SHIFT_EVERY = 8
 
 
 class SweepRun:
-    """Iterates of value iteration or modified policy iteration; `variant` says what it came to."""
+    """Iterates of value iteration or modified policy iteration; `variant` names the sweeps used."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class SweepRun:
         self.variant = "whole sweeps"
 
     def __iter__(self) -> Iterator[Iterate]:
-        """Yield better and better values, for ever."""
+        """Yield better and better values without end."""
         patience = PATIENCE
         while True:
             yield from self._whole(patience)
@@ -74,7 +74,7 @@ class SweepRun:
             patience *= 2
 
     def _whole(self, patience: float) -> Iterator[Iterate]:
-        """Sweep whole until that turns out to be slow."""
+        """Do whole sweeps until they prove to be slow."""
         rows, state = self._rows, self._state
         new, scratch = np.empty_like(state.values), np.empty_like(state.values)
         choice = np.zeros(len(new), np.uint32)
@@ -88,8 +88,8 @@ class SweepRun:
             yield Iterate(state.values.copy(), state.iterations, bound)
             state.iterations += 1
             state.values, new = new, state.values
-            # Only the span matters here; small numbers lose fewer digits. One step further on,
-            # T(TV) - TV >= discount * low, and taking m away adds (1 - discount) m.
+            # Only the span matters here, and small numbers lose fewer digits. After one more step,
+            # T(TV) - TV >= discount * low, and subtracting m adds (1 - discount) m.
             middle = _middle(state.values)
             state.values -= middle
             state.low = self._discount * low + (1 - self._discount) * middle
@@ -103,11 +103,11 @@ class SweepRun:
                 progress.work += done * share
 
     def _in_place(self, patience: float) -> Iterator[Iterate]:
-        """Sweep in place in a good order, from below, until that turns out to be slow."""
+        """Sweep in place in a good order, from below, until that proves to be slow."""
         rows, state, discount = self._rows, self._state, self._discount
         self.variant = "whole sweeps and ordered sweeps in place"
         order, ordered = self._order()
-        # Both are too low everywhere, and a Bellman step raises both: so does it their maximum.
+        # Both are too low everywhere, and a Bellman step raises both, hence also their maximum.
         floor = state.values + state.low / (1 - discount)
         values = np.maximum(floor, rows.constant.min() / (1 - discount))[order]
         choice = np.zeros(len(values), np.uint32)
@@ -116,7 +116,7 @@ class SweepRun:
         chosen, filled = room_for_policy(ordered)
         share = len(order) / len(rows.constant)
         progress = _Progress(self._tolerance)
-        work, sharper = 0.0, 1.0  # how much sharper a whole step bounds than one in place
+        work, sharper = 0.0, 1.0  # factor by which a whole step gives a tighter bound
         for n_improvements in itertools.count(1):
             low, high = sweep_in_place(ordered, values, choice)
             change = max(high, -low)
@@ -135,7 +135,7 @@ class SweepRun:
                 low, high = improve(rows, whole - middle, new, choice)
                 sharper = min(1.0, (high - low) / 2 / max(change, 1e-300))
                 bound = ahead * (high - low) / 2
-                gain = (1 - discount) * middle  # of the centred values over the others
+                gain = (1 - discount) * middle  # by which the centred values improve
                 missing = max(low - gain, 0.0) + min(high - gain, 0.0)
                 values += missing / (1 - discount)
             yield Iterate(whole.copy(), state.iterations, bound)
@@ -146,7 +146,7 @@ class SweepRun:
                     return
 
     def _order(self) -> tuple[IndexArray, Rows]:
-        """Return the states from the rewards on, and the rows in that order, made once."""
+        """Return the states ordered from the rewards, and the rows in that order, computed once."""
         if self._ordered is None:
             order = order_from(self._rows, sources(self._rows))
             self._ordered = order, reordered(self._rows, order)[0]
@@ -154,7 +154,7 @@ class SweepRun:
 
 
 def sources(rows: Rows) -> IndexArray:
-    """Return the states to order from: where the reward is best, or worst if that is rarer."""
+    """Return the states to order from: those of best reward, or of worst if these are fewer."""
     start = rows.pair_start[:-1].astype(np.int64)
     best = np.maximum.reduceat(rows.constant, start)
     margin = 1e-9 * (best.max() - best.min())
@@ -165,11 +165,11 @@ def sources(rows: Rows) -> IndexArray:
 
 @dataclass
 class _SweepState:
-    """What one way of sweeping leaves to the other."""
+    """The state that one kind of sweeps passes to the other."""
 
     values: FloatArray  # [n_states]
     iterations: int = 0
-    low: float = -math.inf  # least change of a Bellman step on the values
+    low: float = -math.inf  # least change in a Bellman step on the values
 
 
 def _middle(values: FloatArray) -> float:
@@ -177,7 +177,7 @@ def _middle(values: FloatArray) -> float:
 
 
 class _Progress:
-    """How bounds fell with the work done, and what that promises."""
+    """Bounds recorded over the work done, and a prediction of the work left."""
 
     def __init__(self, tolerance: float) -> None:
         self.work = 0.0
@@ -185,7 +185,7 @@ class _Progress:
         self._records: list[tuple[float, float]] = []
 
     def work_left(self, work: float, bound: float) -> float:
-        """Record work and a bound; return the work that is left if the bound keeps falling so."""
+        """Record work and a bound; return the work left if the bound keeps falling at this rate."""
         self.work += work
         self._records.append((self.work, bound))
         if len(self._records) <= TRIALS or bound <= self._tolerance:

@@ -1,4 +1,4 @@
-"""What every backend of linear programs must do, on programs whose answers are known."""
+"""The contract of backends, on programs with known answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdpdsl.programs.program import (
     load_backend,
 )
 
-#: evi plans within confidence sets and takes no linear program.
+#: evi plans within confidence sets and solves no linear programs.
 LINEAR = [name for name in backend_names() if name != "evi"]
 TOLERANCE = 1e-7
 INF = np.inf
@@ -50,7 +50,7 @@ def program(
 
 @dataclass(frozen=True)
 class Known:
-    """A program with its optimum; duals only where they are unique."""
+    """A program with its optimum; duals only if they are unique."""
 
     program: LinearProgram
     objective: float
@@ -193,7 +193,7 @@ def test_a_known_optimum_is_found_with_its_duals(backend: Backend, name: str) ->
 
 
 @pytest.mark.parametrize("name", UNSOLVED)
-def test_what_has_no_optimum_is_told_and_has_no_numbers(backend: Backend, name: str) -> None:
+def test_a_program_without_optimum_has_a_status_and_no_numbers(backend: Backend, name: str) -> None:
     unsolved, expected = UNSOLVED[name]
     solution = backend.solve(unsolved)
     assert solution.status is expected
@@ -202,7 +202,7 @@ def test_what_has_no_optimum_is_told_and_has_no_numbers(backend: Backend, name: 
     assert solution.message
 
 
-def test_a_solver_that_gives_up_is_asked_once_more_in_another_way() -> None:
+def test_a_solver_that_gives_up_is_run_again_in_another_way() -> None:
     """With no iterations allowed the simplex method gives up, and presolve solves a small one."""
     backend: Any = load_backend("highs")
     backend._solver.setOptionValue("simplex_iteration_limit", 0)
@@ -246,7 +246,7 @@ def test_random_programs_agree_with_scipy(backend: Backend, seed: int) -> None:
     check_optimality(given, solution.values, solution.row_dual, solution.column_dual)
 
 
-def test_what_was_solved_before_makes_no_difference(backend: Backend) -> None:
+def test_earlier_programs_make_no_difference(backend: Backend) -> None:
     given = KNOWN["many optima"].program
     first = load_backend(backend.name).solve(given)
     for other in (random_program(0), UNSOLVED["a ray"][0], random_program(1)):
@@ -273,7 +273,7 @@ def test_a_warm_start_changes_no_optimum(backend: Backend, changed: str) -> None
     assert warm.objective == pytest.approx(cold.objective, abs=1e-8)
 
 
-def test_a_time_limit_is_told_and_does_not_stick(backend: Backend) -> None:
+def test_a_time_limit_is_reported_and_does_not_persist(backend: Backend) -> None:
     hard = random_program(5, n=1500, m=700)
     assert backend.solve(hard, time_limit=1e-4).status is Status.TIME_LIMIT
     easy = KNOWN["textbook"]
@@ -285,8 +285,8 @@ def test_evi_says_what_it_can_and_cannot_solve() -> None:
         load_backend("evi").solve(KNOWN["textbook"].program)
 
 
-def test_an_unknown_backend_is_refused_with_those_there_are() -> None:
+def test_an_unknown_backend_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(BackendError, match="did you mean `highs`"):
         load_backend("high")
-    with pytest.raises(BackendError, match="there are evi, highs, pyomo-highs"):
+    with pytest.raises(BackendError, match="one of evi, highs, pyomo-highs"):
         load_backend("gurobi")

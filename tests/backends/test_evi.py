@@ -1,4 +1,4 @@
-"""Extended value iteration against the linear program that it stands in for."""
+"""Extended value iteration against the linear program that it replaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdpdsl.programs.program import Status, load_backend
 from mdpdsl.programs.uncertain import known_model
 from tests.programs.uncertain import Instance, check_direction, instances, uncertain_model
 
-#: Relative to the gain, ten times what evi promises.
+#: Relative to the gain, ten times the tolerance of evi.
 TOLERANCE = 1e-7
 
 
@@ -45,13 +45,13 @@ def test_a_mixed_plan_is_allowed_and_loses_no_more_than_its_share(instance: Inst
     assert plan.value >= (1 - alpha) * free.value * (1 - 1e-9)
 
 
-def test_a_periodic_model_is_no_trouble() -> None:
+def test_a_periodic_model_is_solved() -> None:
     model = uncertain_model([[[0, 1]], [[1, 0]]], [0.0, 0.0], 2)
     plan = load_oracle("evi").answer(model, np.array([1.0, 0.0]), 0.0, None)
     assert plan.value == pytest.approx(0.5)
 
 
-def test_a_model_of_separate_parts_is_told_and_not_answered(
+def test_a_model_of_separate_parts_is_reported_and_not_solved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import sys
@@ -64,7 +64,7 @@ def test_a_model_of_separate_parts_is_told_and_not_answered(
     assert "use the backend highs" in plan.message
 
 
-def test_an_eta_beyond_the_interior_point_is_told() -> None:
+def test_an_eta_beyond_the_interior_point_is_reported() -> None:
     model = known_model(mdpdsl.load("riverswim").graph, 0.1)
     oracle = load_oracle("evi")
     interior = oracle.interior(model)

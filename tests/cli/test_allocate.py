@@ -123,7 +123,7 @@ def test_pairs_that_no_policy_can_keep_visiting_are_named(tmp_path: Path) -> Non
     message = outcome.json()["errors"][0]["message"]
     assert "go in place = start" in message
     assert "go in place = right" in message
-    assert "--recurrent" in message
+    assert "recurrent" in message
     record = quick("allocate", path, "--recurrent", "--json").json()
     assert (record["status"], record["left_out"]) == ("optimal", 4)
 

@@ -115,7 +115,7 @@ def test_a_run_of_explore_is_planned_for_by_trial(tmp_path: Path) -> None:
         (("--kappa", "many"), "kappa must be 1 or more, or inf"),
         (("--steps", "0"), "--steps takes 1 or more"),
         (("--episode-length", "0"), "--episode-length takes 1 or more"),
-        (("--policy-out", "plan.txt"), "ends in .npz, .csv, .json"),
+        (("--policy-out", "plan.txt"), "end in .npz, .csv, .json"),
         (("--policy-out", "nowhere/plan.csv"), "there is no folder nowhere"),
     ],
 )

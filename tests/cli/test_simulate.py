@@ -107,7 +107,7 @@ def test_a_log_block_names_the_columns_and_a_note_says_where_not(tmp_path: Path)
         (("riverswim", "--steps", "1e30"), "--steps takes a number from 1"),
         (("riverswim", "--steps", "1.5"), "not a whole number"),
         (("riverswim", "--episode-length", "0"), "--episode-length takes a number from 1"),
-        (("riverswim", "--out", "log.xlsx"), "ends in .parquet, .csv"),
+        (("riverswim", "--out", "log.xlsx"), "end in .parquet, .csv"),
         (("riverswim", "--out", "nowhere/log.csv"), "there is no folder nowhere"),
         (("riverswim", "--policy", "best"), "takes `random` or a file"),
         (("riverswim", "--policy", "missing.csv"), "cannot read missing.csv"),

@@ -1,4 +1,4 @@
-"""Complexities against simulated estimates, and confidence sets against the truth they promise."""
+"""Complexities against simulated estimates, and confidence sets against the truth."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_the_root_is_the_root() -> None:
         complexity(graph, "l3")
 
 
-def test_confidence_sets_hold_the_truth_as_often_as_they_promise() -> None:
+def test_confidence_sets_contain_the_truth_as_often_as_promised() -> None:
     """Over whole runs: one miss of any pair at any checkpoint counts against the run."""
     graph = mdpdsl.load("riverswim").graph
     delta, n_runs = 0.2, 60
@@ -81,7 +81,7 @@ def test_radii_shrink_with_visits_and_the_true_bound_is_the_larger() -> None:
     assert paper[3] == pytest.approx(np.sqrt(2 * np.log(np.pi**2 / 3 * 4 * 1e6 / 0.1) / 1e5))
 
 
-def test_a_radius_that_is_too_small_is_found_out() -> None:
+def test_the_coverage_test_detects_a_radius_that_is_too_small() -> None:
     """The coverage test can fail: a tenth of the radius misses almost always."""
     graph = mdpdsl.load("riverswim").graph
     settings = ExploreSettings(steps=1_500, kappa=2, gamma=0.95)

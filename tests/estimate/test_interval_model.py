@@ -1,4 +1,4 @@
-"""Interval MDPs of runs: what they contain, and what Storm makes of them."""
+"""Interval MDPs of runs: what they contain, and the bounds that Storm computes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from tests.solve.small import small_graphs
 DELTA = 0.1
 N_RUNS = 100
 
-#: Storm stops a value iteration early; its values are this far off at the most here.
+#: Storm stops a value iteration early; here its values are off by at most this.
 SLACK = 1e-6
 
-#: A walk along four places with a trap beside it; the best chance of arriving is about 0.59.
+#: A walk along four places with a trap beside it; the best probability of arriving is about 0.59.
 WALK = """\
 mdp walk
 state pos in 0..4
@@ -50,7 +50,7 @@ label goal when pos == 3
 
 
 def drawn_counts(graph: TransitionGraph, visits: int, rng: np.random.Generator) -> Counts:
-    """Draw as many transitions of every pair."""
+    """Draw the same number of transitions of every pair."""
     drawn = [rng.multinomial(visits, graph.row(p)[1]) for p in range(graph.n_pairs)]
     counts = np.concatenate(drawn)
     pair = np.repeat(np.arange(graph.n_pairs), np.diff(graph.successor_start))
@@ -61,7 +61,7 @@ def drawn_counts(graph: TransitionGraph, visits: int, rng: np.random.Generator) 
 
 
 def contains(found: IntervalGraph, truth: TransitionGraph) -> bool:
-    """Tell whether rows of the truth, with what was never seen put together, lie within bounds."""
+    """Return whether the true rows, with unseen successors merged, lie within the bounds."""
     for pair in range(truth.n_pairs):
         start, end = found.graph.successor_start[pair : pair + 2]
         row = dict(zip(*(part.tolist() for part in truth.row(pair)), strict=True))
@@ -72,7 +72,7 @@ def contains(found: IntervalGraph, truth: TransitionGraph) -> bool:
             else:
                 chance = row.pop(target, 0.0)
             low, high = found.bounds.lower[branch], found.bounds.upper[branch]
-            # Where nothing is left for `unknown`, it takes EPSILON from the others.
+            # If nothing is left for `unknown`, it takes EPSILON from the others.
             if not low - 2 * EPSILON <= chance <= high + 2 * EPSILON:
                 return False
     return True
@@ -98,7 +98,7 @@ def test_storms_robust_bounds_contain_the_truth_in_enough_runs(
         n_inside += bool(low[0] - SLACK <= value <= high[0] + SLACK)
         widths.append(high[0] - low[0])
     assert n_inside >= (1 - DELTA) * N_RUNS
-    assert 0.01 < np.mean(widths) < 0.6, "bounds that say something"
+    assert 0.01 < np.mean(widths) < 0.6, "informative bounds"
 
 
 @settings(deadline=None, max_examples=60)
@@ -119,7 +119,7 @@ def test_both_supports_contain_the_truth_and_a_model_of_their_own(
         assert contains(intervals, truth)
 
 
-def test_a_pair_never_seen_may_do_anything() -> None:
+def test_an_unvisited_pair_may_lead_anywhere() -> None:
     truth = mdpdsl.loads(WALK).graph
     counts = no_counts(truth.n_pairs)
     found = joint_intervals(counts, truth.n_states, DELTA)
@@ -136,15 +136,15 @@ def test_a_pair_never_seen_may_do_anything() -> None:
     assert within.bounds.upper[start:end].tolist() == [1.0] * int(end - start)
 
 
-def test_nature_may_stay_for_ever_where_nothing_else_was_seen(tmp_path: Path) -> None:
-    """A trap that was only ever seen to stay may be one: the least chance from there is 0."""
+def test_nature_may_stay_for_ever_if_nothing_else_was_seen(tmp_path: Path) -> None:
+    """A state that was never left may be a trap: the minimal probability from there is 0."""
     truth = mdpdsl.loads(WALK).graph
     counts = drawn_counts(truth, 400, np.random.default_rng(1))
     found = with_unknown(truth, counts, joint_intervals(counts, truth.n_states, DELTA))
     text = to_drn(found.graph, bounds=found.bounds)
     low, high = robust_bounds(read_interval_drn(tmp_path, text), 'Pmax=? [F "goal"]')
     assert low[4] < SLACK
-    assert high[4] > 1 - SLACK, "nothing seen rules it out, either"
+    assert high[4] > 1 - SLACK, "the data do not exclude it, either"
 
 
 def test_prism_source_has_the_same_bounds_as_drn(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_support_follows_where_the_data_come_from(runs: Path) -> None:
+def test_the_support_depends_on_the_origin_of_the_data(runs: Path) -> None:
     explored = interval_model(run_place(runs / "explored"))
     logged = interval_model(run_place(runs / "logged"))
     assert (explored.support, logged.support) == ("model", "all")
@@ -205,11 +205,11 @@ def test_stored_intervals_are_what_is_exported(runs: Path, tmp_path: Path) -> No
     assert np.any(wider > interval_model(run_place(runs / "logged")).intervals.bounds.upper)
 
 
-def test_data_that_the_model_says_cannot_be_are_named(runs: Path, tmp_path: Path) -> None:
+def test_data_that_contradict_the_model_are_named(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "logged", tmp_path / "run")
     model = tmp_path / "run" / "model.mdp"
     model.write_text(WALK.replace("0.8: pos' = pos + 1 | 0.2: pos' = 4", "pos' = pos + 1"))
-    with pytest.raises(mdpdsl.ModelError, match="bold in pos = 0 was seen to lead to pos = 4,"):
+    with pytest.raises(mdpdsl.ModelError, match="bold in pos = 0 led to pos = 4,"):
         interval_model(run_place(tmp_path / "run"), support="model")
 
 

@@ -17,7 +17,7 @@ def test_the_ends_are_where_a_tail_of_the_binomial_is_half_the_risk() -> None:
     assert (lower[0], upper[-1]) == (0, 1)
 
 
-def test_what_was_not_seen_has_the_upper_end_of_no_count() -> None:
+def test_an_unseen_successor_has_the_upper_end_of_no_count() -> None:
     n = np.array([1, 5, 10**6])
     _, upper = clopper_pearson(np.zeros(3, np.int64), n, 1e-9)
     assert unseen_upper(n, 1e-9) == pytest.approx(upper, rel=1e-9)
@@ -25,7 +25,7 @@ def test_what_was_not_seen_has_the_upper_end_of_no_count() -> None:
 
 
 @pytest.mark.parametrize("p", [0.003, 0.1, 0.5, 0.97])
-def test_an_interval_covers_as_often_as_it_says(p: float) -> None:
+def test_an_interval_covers_as_often_as_promised(p: float) -> None:
     n, delta, trials = 60, 0.1, 20_000
     k = np.random.default_rng(1).binomial(n, p, trials)
     lower, upper = clopper_pearson(k, np.full(trials, n), delta)
@@ -33,7 +33,7 @@ def test_an_interval_covers_as_often_as_it_says(p: float) -> None:
     assert missed <= delta + 4 * np.sqrt(delta / trials)
 
 
-def test_all_intervals_hold_together() -> None:
+def test_all_intervals_hold_jointly() -> None:
     rng = np.random.default_rng(2)
     n_pairs, n_states, delta, trials = 4, 5, 0.3, 1500
     P = rng.dirichlet(np.full(n_states, 0.5), n_pairs)

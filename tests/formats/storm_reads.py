@@ -1,4 +1,4 @@
-"""Files of ours as Storm reads them."""
+"""Our files, read by Storm."""
 
 from __future__ import annotations
 

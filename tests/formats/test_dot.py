@@ -47,7 +47,7 @@ def test_every_branch_is_an_edge_and_every_pair_a_point() -> None:
     assert '"5\\ngoal"' in text
 
 
-def test_an_uncertain_start_says_its_chances() -> None:
+def test_an_uncertain_start_has_its_probabilities() -> None:
     graph = graph_from_rows([{0: {0: 1.0}}, {0: {1: 1.0}}], initial=np.array([0.25, 0.75]))
     assert 'start1 -> s1 [label="0.75"]' in to_dot(graph)
 

@@ -1,4 +1,4 @@
-"""PRISM's explicit files: read what is written, and tell what is wrong with a line."""
+"""PRISM's explicit files: they read back as written, and errors show their line."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_any_graph_comes_back(
     np.testing.assert_array_equal(again.pair_start, graph.pair_start)
     np.testing.assert_array_equal(again.successor, graph.successor)
     np.testing.assert_array_equal(again.reward, graph.reward)
-    # Actions that no state tells apart may change their order, not their names.
+    # Actions that occur in no common state may change their order, not their names.
     names = [graph.actions.labels[a] for a in graph.pair_action]
     assert sorted(names) == sorted(again.actions.labels[a] for a in again.pair_action)
 
@@ -89,7 +89,7 @@ def test_a_chain_has_one_action(tmp_path: Path) -> None:
     assert graph.initial.tolist() == [1, 0]
 
 
-def test_choices_without_a_name_and_with_one_name_twice_are_told_apart(tmp_path: Path) -> None:
+def test_choices_without_a_name_or_with_the_same_name_get_different_names(tmp_path: Path) -> None:
     tra = "1 3 3\n0 0 0 1 go\n0 1 0 1 go\n0 2 0 1\n"
     graph = read_prism_files(files(tmp_path, tra=tra))
     assert graph.actions.labels == ("go", "go_2", "a2")
@@ -100,7 +100,7 @@ def test_the_order_of_actions_agrees_with_every_state(tmp_path: Path) -> None:
     assert read_prism_files(files(tmp_path, tra=tra)).actions.labels == ("a", "b")
 
 
-def test_rewards_of_states_and_transitions_add_up(tmp_path: Path) -> None:
+def test_rewards_of_states_and_transitions_are_added(tmp_path: Path) -> None:
     srew = '# Reward structure "r"\n# State rewards\n2 1\n0 10\n'
     trew = "2 3 1\n0 0 1 4\n"
     graph = read_prism_files(files(tmp_path, tra=TRA, srew=srew, trew=trew))
@@ -111,51 +111,51 @@ def test_rewards_of_states_and_transitions_add_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "text", "line", "told"),
+    ("suffix", "text", "line", "message"),
     [
-        ("tra", "two states\n", 1, "number of states"),
+        ("tra", "two states\n", 1, "numbers of states"),
         ("tra", TRA.replace("0 1 1 1 b", "0 1 x 1 b"), 4, "whole numbers"),
         ("tra", TRA.replace("0 1 1 1 b", "0 1 7 1 b"), 4, "the states are 0 to 1"),
         ("tra", TRA.replace("0 1 1 1 b", "0 1 1 1.5 b"), 4, "1.5 is not a probability"),
         ("tra", TRA.replace("0 1 1 1 b", "0 1 1 [0.5,1] b"), 4, "interval"),
-        ("tra", TRA.replace("0 1 1 1 b", "0 1"), 4, "a transition is"),
+        ("tra", TRA.replace("0 1 1 1 b", "0 1"), 4, "a transition must have the form"),
         ("tra", TRA.replace("0 1 1 1 b", "0 -1 1 1 b"), 4, "numbered from 0"),
-        ("tra", TRA + "1 1 1 1 b\n", None, "promises 4 transitions, and there are 5"),
+        ("tra", TRA + "1 1 1 1 b\n", None, "announces 4 transitions, but there are 5"),
         ("tra", TRA.replace("0 0 0 0.5", "0 0 0 0.4"), None, "sum to 0.9, not 1"),
         ("tra", "3" + TRA[1:], None, "state 2 is missing"),
-        ("tra", "", None, "number of states"),
-        ("sta", "x,b\n", 1, "not the variables"),
+        ("tra", "", None, "numbers of states"),
+        ("sta", "x,b\n", 1, "must list the variables"),
         ("sta", STA.replace("1:(4,true)", "1:(4)"), 3, "with 2 values"),
-        ("sta", STA.replace("1:(4,true)", "0:(4,true)"), 3, "there twice"),
+        ("sta", STA.replace("1:(4,true)", "0:(4,true)"), 3, "listed twice"),
         ("sta", STA.replace("1:(4,true)", "2:(4,true)"), 3, "state 2"),
         ("sta", STA.replace("1:(4,true)\n", ""), None, "state 1 is missing"),
         ("sta", STA.replace("(4,true)", "(3,false)"), None, "same values"),
         ("sta", STA.replace("4", "0.5"), None, "'0.5'"),
-        ("lab", "goal\n", 1, "not the labels"),
+        ("lab", "goal\n", 1, "must list the labels"),
         ("lab", LAB + "0: 9\n", 4, "no label 9"),
         ("lab", LAB + "5: 2\n", 4, "0 to 1"),
         ("lab", LAB.replace("0: 0\n", ""), None, "no state is initial"),
-        ("srew", "2 1\n0 much\n", 2, "a reward is 1 whole number and a value"),
-        ("trew", "2 3 1\n0 0 5\n", 2, "a reward is 3 whole numbers"),
+        ("srew", "2 1\n0 much\n", 2, "a reward must be 1 whole number and a value"),
+        ("trew", "2 3 1\n0 0 5\n", 2, "a reward must be 3 whole numbers"),
         ("srew", "2 1\n0 inf\n", 2, "not a finite number"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(
-    suffix: str, text: str, line: int | None, told: str, tmp_path: Path
+def test_errors_show_their_line(
+    suffix: str, text: str, line: int | None, message: str, tmp_path: Path
 ) -> None:
     path = files(tmp_path, **({"tra": TRA, "sta": STA, "lab": LAB} | {suffix: text}))
     with pytest.raises(mdpdsl.ModelError) as caught:
         read_prism_files(path)
     (diagnostic,) = caught.value.diagnostics
-    assert told in diagnostic.message
+    assert message in diagnostic.message
     assert (diagnostic.code, diagnostic.record()["line"]) == ("E603", line)
 
 
-def test_a_state_without_transitions_is_told(tmp_path: Path) -> None:
+def test_a_state_without_transitions_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(mdpdsl.ModelError, match="has no action"):
         read_prism_files(files(tmp_path, tra="3" + TRA[1:]))
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(mdpdsl.ModelError, match=r"cannot read .*none\.tra"):
         read_prism_files(tmp_path / "none.tra")

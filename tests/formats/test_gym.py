@@ -28,7 +28,7 @@ MODELS = [name for name in mdpdsl.shipped_models() if name != "pendulum_unknown"
 
 
 def merged(table: Any) -> dict[tuple[int, int], dict[int, tuple[float, float, bool]]]:
-    """Return a table by pair and next state; entries to the same state add up."""
+    """Return a table by pair and next state; entries with the same state are added."""
     found: dict[tuple[int, int], dict[int, tuple[float, float, bool]]] = {}
     for state in table:
         for action, row in table[state].items():
@@ -58,12 +58,12 @@ def test_a_frozen_lake_with_other_settings_is_the_same_too() -> None:
 
 @pytest.mark.parametrize("identifier", ["Taxi-v4", "CliffWalking-v1"])
 def test_episodes_end_where_the_environment_ends_them(identifier: str) -> None:
-    """What a table says of states behind an end is left out; all else is there."""
+    """The rows of terminal states are left out; everything else is kept."""
     environment: Any = gymnasium.make(identifier).unwrapped
     graph = from_toy_text(environment.P, environment.initial_state_distrib)
     ends = terminal_states(graph)
     ours, theirs = merged(to_toy_text(graph)), merged(environment.P)
-    # Nothing but a number may differ: the twin of a state that is entered both ways.
+    # Only a number may differ: that of the twin of a state that is entered both ways.
     for pair, row in theirs.items():
         if ends[pair[0]]:
             assert ours[pair] == {pair[0]: (1.0, 0.0, True)}
@@ -73,7 +73,7 @@ def test_episodes_end_where_the_environment_ends_them(identifier: str) -> None:
             assert mine == target or (mine >= len(environment.P) and entry[2])
 
 
-def test_entries_to_one_state_add_up_with_the_mean_of_their_rewards() -> None:
+def test_entries_with_the_same_state_are_added_with_the_mean_of_their_rewards() -> None:
     row = [(0.25, 1, 4.0, False), (0.5, 0, 1.0, False), (0.25, 1, 0.0, False)]
     graph = from_toy_text({0: {0: row}, 1: {0: [(1.0, 0, 0.0, False)]}})
     assert graph.successor.tolist() == [0, 1, 0]
@@ -100,7 +100,7 @@ def test_a_state_entered_both_ways_gets_a_twin() -> None:
 @settings(deadline=None, max_examples=100)
 @given(small_graphs())
 def test_a_graph_into_a_table_and_back_is_the_identity(graph: TransitionGraph) -> None:
-    """Where ends are loops without reward, as `terminal_states` finds them, nothing is lost."""
+    """If ends are loops without reward, which `terminal_states` finds, nothing is lost."""
     again = from_toy_text(to_toy_text(graph), graph.initial, graph.actions.labels)
     names = ("pair_start", "pair_action", "successor_start", "successor", "probability", "reward")
     for name in names:
@@ -131,23 +131,23 @@ def test_a_table_that_others_wrote_as_json_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "message"),
     [
         ({}, "no transitions"),
         ({0: {0: []}}, r"P\[0\]\[0\] is not a list"),
         ({0: {0: [(1.0, 0, 0.0)]}}, r"P\[0\]\[0\] has the entry"),
-        ({0: {0: [(1.0, 5, 0.0, False)]}}, "leads to 5, and the states are 0 to 0"),
+        ({0: {0: [(1.0, 5, 0.0, False)]}}, "leads to 5, but the states are 0 to 0"),
         ({0: {0: [(1.5, 0, 0.0, False)]}}, "probability 1.5"),
         ({0: {0: [(0.5, 0, 0.0, False)]}}, "sum to 0.5, not 1"),
-        ({1: {0: [(1.0, 1, 0.0, False)]}}, "not numbered from 0"),
+        ({1: {0: [(1.0, 1, 0.0, False)]}}, "must be numbered from 0"),
         ({"x": {}}, "the key 'x'"),
         ({0: {0: [(1.0, 0, float("nan"), False)]}}, "reward nan"),
         ({0: {0: [(1.0, 1, 0, True)]}, 1: {}}, r"P\[1\] has no actions"),
-        (7, "int, not a table"),
+        (7, "int, not a list or a mapping"),
     ],
 )
-def test_what_is_no_table_is_told_with_its_place(table: Any, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_errors_in_a_table_show_their_place(table: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         from_toy_text(table)
 
 
@@ -156,7 +156,7 @@ def test_a_start_may_be_one_state() -> None:
     assert mdpdsl.from_gym_P(table, 1).graph.initial.tolist() == [0, 1]
     with pytest.raises(ValueError, match="start 2 is not a state"):
         mdpdsl.from_gym_P(table, 2)
-    with pytest.raises(ValueError, match="of 3 states, not 2"):
+    with pytest.raises(ValueError, match="has 3 states, but P has 2"):
         mdpdsl.from_gym_P(table, [1, 0, 0])
 
 

@@ -1,4 +1,4 @@
-"""Planning programs as files that another reader understands."""
+"""Planning programs as files that other solvers read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_file_names_states_and_actions(tmp_path: Path) -> None:
     assert "flow(pos_3)" in text
 
 
-def test_names_alike_in_the_file_become_numbers(tmp_path: Path) -> None:
+def test_names_that_would_be_equal_in_the_file_become_numbers(tmp_path: Path) -> None:
     program = planning_program(mdpdsl.load("riverswim").graph)
     names = ["a b", "a_b", *map(str, range(2, program.n_columns))]
     clash = replace(program.columns[0], label=lambda i: (names[i],))
@@ -51,5 +51,5 @@ def test_names_alike_in_the_file_become_numbers(tmp_path: Path) -> None:
 
 
 def test_a_model_without_dynamics_has_no_program() -> None:
-    with pytest.raises(ValueError, match="no dynamics"):
+    with pytest.raises(ValueError, match="dynamics of this model are unknown"):
         planning_program(mdpdsl.load("pendulum_unknown").graph)

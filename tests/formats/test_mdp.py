@@ -16,7 +16,7 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 from tests.graph.build import enum_variable, graph_from_rows, int_variable
 from tests.solve.small import small_graphs
 
-#: Texts that take seconds to be read.
+#: Models whose texts take seconds to read.
 LONG = ("cart_pole", "mountain_car", "double_integrator", "gambler", "bayes_bandit")
 MODELS = [name for name in mdpdsl.shipped_models() if name not in (*LONG, "pendulum_unknown")]
 
@@ -41,27 +41,27 @@ def test_the_text_of_any_graph_builds_the_same_graph(graph: TransitionGraph) -> 
     np.testing.assert_array_equal(again.labels["goal"], graph.labels["goal"])
 
 
-def test_what_actions_have_in_common_is_said_once() -> None:
+def test_states_with_the_same_effect_share_a_line() -> None:
     text = model_text(mdpdsl.load("riverswim", n=500).graph, "long")
     assert len(text.splitlines()) < 25
     assert "1 <= pos <= 498" in text
     assert "pos' = pos + 1" in text
 
 
-def test_states_that_cannot_be_said_become_numbers() -> None:
-    """Part of a product that nothing reaches: no file with these variables has just these."""
+def test_states_that_the_variables_cannot_express_become_numbers() -> None:
+    """With an unreachable part of a product, no file with these variables has these states."""
     pair = (int_variable("x", 2), int_variable("y", 2))
     rows = [{0: {0: 1.0}}, {0: {0: 1.0}}, {0: {0: 1.0}}]
     graph = graph_from_rows(rows, variables=pair, codes=[0, 1, 3])
     assert not reachable_states(graph).all()
     text = model_text(graph, "part")
-    assert "the states are the numbers of one variable" in text
+    assert "the states are numbered by one variable" in text
     again = mdpdsl.loads(text).graph
     assert again.n_states == 3
     np.testing.assert_array_equal(again.successor, graph.successor)
 
 
-def test_a_start_that_variables_do_not_draw_alone_becomes_numbers() -> None:
+def test_a_start_that_is_not_a_product_becomes_numbers() -> None:
     pair = (int_variable("x", 2), int_variable("y", 2))
     rows = [{0: {s: 1.0}} for s in range(4)]
     graph = graph_from_rows(rows, variables=pair, initial=np.array([0.5, 0.0, 0.2, 0.3]))
@@ -84,7 +84,7 @@ def test_names_of_other_tools_become_names_of_the_language() -> None:
     np.testing.assert_array_equal(again.successor, graph.successor)
 
 
-def test_a_reward_that_is_nowhere_is_still_declared() -> None:
+def test_a_reward_of_zero_is_still_declared() -> None:
     graph = mdpdsl.load("riverswim").graph
     nothing = replace(graph, reward=np.zeros(graph.n_pairs))
     assert mdpdsl.loads(model_text(nothing, "free")).graph.hash == nothing.hash

@@ -19,7 +19,7 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 from tests.graph.build import courier
 from tests.solve.small import small_graphs
 
-#: Tables hold every digit; reading them normalises.
+#: Tables have all digits; reading them normalises.
 EXACT = 1e-15
 
 
@@ -92,15 +92,15 @@ GOOD = "pos,action,probability\n0,left,1\n1,left,1\n2,left,1\n3,left,1\n4,left,1
     ("old", "new", "message"),
     [
         ("5,left,1", "6,left,1", r"line 7: `6`: not a value of pos in 0\.\.5"),
-        ("5,left,1", "x,left,1", "line 7: `x` is no pos"),
+        ("5,left,1", "x,left,1", "line 7: pos must be a number, not `x`"),
         ("5,left,1", "5,up,1", "line 7: `up`: not a value of action in {left, right}"),
         ("5,left,1", "5,left", "line 7: 2 values, not 3"),
-        ("5,left,1", "5,left,much", "line 7: `much` is no probability"),
+        ("5,left,1", "5,left,much", "line 7: probability must be a number, not `much`"),
         ("5,left,1", "5,left,-1", "negative"),
-        ("5,left,1", "5,left,nan", "no number"),
+        ("5,left,1", "5,left,nan", "not a number"),
         ("5,left,1", "5,left,0.9", "pos = 5 has probabilities that sum to 0.9"),
         ("5,left,1\n", "", "pos = 5 has no line"),
-        ("5,left,1", "4,left,1", "the same pair stands twice"),
+        ("5,left,1", "4,left,1", "the pair is listed twice"),
         ("pos,", "place,", "has the columns place, action, probability; this model's"),
     ],
 )
@@ -118,16 +118,16 @@ def test_a_table_that_does_not_fit_is_refused(
 
 def test_an_action_where_it_is_not_available_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
-    inventory = mdpdsl.load("inventory").graph  # at most as many orders as there is room
+    inventory = mdpdsl.load("inventory").graph  # orders are limited by the room left
     save_policy(some_policy(inventory), inventory, path)
     path.write_text(path.read_text() + "3,3,0.5\n")
     with pytest.raises(PolicyError, match="not available in this state"):
         load_policy(path, inventory)
 
 
-def test_a_policy_for_all_states_serves_where_only_some_are_built(tmp_path: Path) -> None:
+def test_a_policy_for_all_states_fits_a_model_of_some_of_them(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
-    rooms = mdpdsl.load("four_rooms").graph  # walls are no states
+    rooms = mdpdsl.load("four_rooms").graph  # walls are not states
     policy = some_policy(rooms)
     save_policy(policy, rooms, path)
     header, *lines = path.read_text().splitlines()
@@ -139,7 +139,7 @@ def test_a_policy_for_all_states_serves_where_only_some_are_built(tmp_path: Path
         load_policy(path, rooms)
 
 
-def test_a_value_outside_of_a_real_variable_is_refused_and_one_in_a_cell_is_that_cell(
+def test_a_value_outside_a_real_variable_is_refused_and_one_inside_is_its_cell(
     tmp_path: Path,
 ) -> None:
     graph = mdpdsl.load("fishery").graph
@@ -173,12 +173,12 @@ def test_arrays_of_another_model_are_refused_unless_the_spaces_fit(tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("p.npz", b"nonsense", "not a policy that mdpdsl wrote"),
-        ("p.json", b"{", "not a policy that mdpdsl wrote"),
-        ("p.json", json.dumps({"kind": "values"}).encode(), "holds a values"),
+        ("p.npz", b"nonsense", "not a policy written by mdpdsl"),
+        ("p.json", b"{", "not a policy written by mdpdsl"),
+        ("p.json", json.dumps({"kind": "values"}).encode(), "contains `values`, not a policy"),
         ("p.csv", b"\xff\xfe\x00", "not a table"),
         ("p.csv", b"", "has the columns"),
-        ("p.txt", b"", "ends in .npz, .csv, .json"),
+        ("p.txt", b"", "must end in .npz, .csv, .json"),
     ],
 )
 def test_a_file_of_another_kind_is_refused(
@@ -189,7 +189,7 @@ def test_a_file_of_another_kind_is_refused(
         load_policy(tmp_path / name, mdpdsl.load("riverswim").graph)
 
 
-def test_a_graph_is_no_policy_and_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_graph_is_not_a_policy_and_a_missing_file_is_an_error(tmp_path: Path) -> None:
     from mdpdsl.formats.npz import to_npz
 
     graph = mdpdsl.load("riverswim").graph

@@ -1,4 +1,4 @@
-"""Storm reads what we write: the same sizes, and the same chances as `solve`."""
+"""Storm reads our files: the same sizes, and the same probabilities as `solve`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.solve.storm import storm_values
 
 MODELS = [name for name in mdpdsl.shipped_models() if name != "pendulum_unknown"]
 
-#: Storm's answers and ours are both at most this far off.
+#: The error of Storm's values and of ours is at most this.
 PRECISION = 1e-8
 TOLERANCE = 1e-6
 
@@ -55,7 +55,7 @@ def our_chances(graph: TransitionGraph, label: str, is_minimised: bool) -> Float
 @pytest.mark.parametrize("name", MODELS)
 def test_storm_reads_every_shipped_model_and_agrees_with_solve(name: str, tmp_path: Path) -> None:
     graph, label = with_label(mdpdsl.load(name).graph)
-    reached = restrict(graph, reachable_states(graph))  # what a builder of PRISM source finds
+    reached = restrict(graph, reachable_states(graph))  # as a PRISM builder finds them
     from_drn = read_drn(tmp_path, to_drn(graph, name))
     assert sizes(from_drn) == our_sizes(graph)
     from_prism = None
@@ -82,7 +82,7 @@ def test_any_graph_is_the_same_to_storm_in_prism_and_drn(
     tmp_path_factory: pytest.TempPathFactory, graph: TransitionGraph
 ) -> None:
     graph = restrict(graph, reachable_states(graph))
-    if not graph.labels["goal"].any():  # DRN has no word for a label that no state carries
+    if not graph.labels["goal"].any():  # DRN cannot represent a label without states
         graph = replace(graph, labels={"goal": graph.initial > 0})
     folder = tmp_path_factory.getbasetemp()
     prism, drn = read_prism(folder, to_prism(graph)), read_drn(folder, to_drn(graph))
@@ -105,8 +105,8 @@ def test_rewards_and_actions_are_the_models_own(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["riverswim", "two_machines", "gambler", "frozen_lake"])
-def test_explicit_files_have_the_same_chances(name: str, tmp_path: Path) -> None:
-    """Storm has a dialect of its own: another first line, and labels by name."""
+def test_explicit_files_have_the_same_probabilities(name: str, tmp_path: Path) -> None:
+    """Storm has its own dialect: another first line, and labels by name."""
     graph = mdpdsl.load(name).graph
     texts = explicit_texts(graph)
     first, *transitions = texts[".tra"].splitlines()
@@ -138,7 +138,7 @@ def test_the_choices_of_a_state_are_numbered_without_gaps() -> None:
         assert sorted(set(found)) == list(range(n_choices))
 
 
-def test_names_that_prism_does_not_allow_are_changed_and_told(tmp_path: Path) -> None:
+def test_names_that_prism_does_not_allow_are_changed_and_listed(tmp_path: Path) -> None:
     model = mdpdsl.loads(
         """mdp système state F in {rate, größe} state x in {-1.5, 2} state b in bool
         action module, pow init F = rate, x = 2, b = false
@@ -148,7 +148,7 @@ def test_names_that_prism_does_not_allow_are_changed_and_told(tmp_path: Path) ->
     )
     text = to_prism(model.graph, model.name)
     assert "// action `module` is module_2" in text
-    assert "place among -1.5, 2" in text
+    assert "index into -1.5, 2" in text
     built = read_prism(tmp_path, text)
     assert sizes(built) == our_sizes(model.graph)
     assert {"deadlock_2", "other", "init", "deadlock"} == set(built.labeling.get_labels())
@@ -159,8 +159,8 @@ def test_names_that_prism_does_not_allow_are_changed_and_told(tmp_path: Path) ->
     )
 
 
-def test_boxes_may_cover_states_that_there_are_not(tmp_path: Path) -> None:
-    """Of a product with holes, a guard may name more than the states: they are never reached."""
+def test_boxes_may_cover_missing_states(tmp_path: Path) -> None:
+    """In a product with holes, a guard may cover values that are never reached."""
     graph = mdpdsl.load("four_rooms").graph
     assert graph.n_states < graph.states.product.size
     assert sizes(read_prism(tmp_path, to_prism(graph))) == our_sizes(graph)
@@ -171,7 +171,7 @@ def test_several_starts_are_all_initial(tmp_path: Path) -> None:
     start = np.array([0.25, 0, 0.75, 0, 0, 0])
     several = replace(graph, initial=start)
     text = to_prism(several)
-    assert "probabilities are left out" in text
+    assert "probabilities of initial states are lost" in text
     for model in (read_prism(tmp_path, text), read_drn(tmp_path, to_drn(several))):
         assert len(model.initial_states) == 2
 

@@ -1,4 +1,4 @@
-"""The same optima by another road: power and exponential cones, solved by Clarabel.
+"""The same optima by another method: power and exponential cones, solved by Clarabel.
 
 With needs b, visits u = offset + x and curvature kappa, the largest G with
 t^(1/kappa) u^(1 - 1/kappa) >= b G for every pair and sum t = G is 1/F:

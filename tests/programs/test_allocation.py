@@ -20,7 +20,7 @@ from tests.programs.cone_oracle import least_mean
 from tests.programs.models import graphs
 
 TOLERANCE = 1e-6
-#: What the other solver is trusted for.
+#: The accuracy of the other solver.
 ORACLE_TOLERANCE = 1e-5
 KAPPAS = (1.0, 1.5, 2.0, 7.0, 30.0, 100.0, np.inf)
 
@@ -140,7 +140,7 @@ def test_a_single_state_is_visited_in_proportion_to_complexity() -> None:
     c = np.array([0.1, 0.4, 0.0, 0.5])
     for kappa in KAPPAS:
         found = optimal_allocation(graph, c, kappa)
-        # The objective is flat at its optimum: a gap of g leaves errors of its root.
+        # The objective is flat at its optimum: a gap of g allows errors of sqrt(g).
         assert found.occupancy == pytest.approx(c / c.sum(), abs=1e-3)
         assert found.objective == pytest.approx(f_value(c, c / c.sum(), kappa), rel=1e-6)
         assert found.without_need.tolist() == [2]
@@ -204,7 +204,7 @@ def test_a_grid_of_ten_thousand_states_is_solved() -> None:
     assert imbalance(graph, found.occupancy) <= 1e-9
 
 
-def test_what_is_certain_everywhere_leaves_nothing_to_estimate() -> None:
+def test_a_deterministic_model_leaves_nothing_to_estimate() -> None:
     graph = mdpdsl.load("windy_gridworld").graph
     found = optimal_allocation(graph, complexity(graph), 3)
     assert (found.status, found.objective, found.gap) == (Status.OPTIMAL, 0.0, 0.0)
@@ -223,7 +223,7 @@ def test_a_policy_that_follows_the_shares_has_them_as_its_stationary_distributio
     assert np.bincount(graph.pair_state, policy) == pytest.approx(np.ones(graph.n_states))
 
 
-def test_a_policy_is_uniform_where_nothing_is_visited() -> None:
+def test_a_policy_is_uniform_in_unvisited_states() -> None:
     graph = graph_from_rows([{0: {0: 1.0}}, {0: {0: 1.0}, 1: {0: 1.0}}])
     assert stationary_policy(graph, np.array([1.0, 0.0, 0.0])).tolist() == [1.0, 0.5, 0.5]
 
@@ -237,12 +237,12 @@ def test_a_stop_in_time_says_what_was_reached() -> None:
     graph = mdpdsl.load("mountain_car").graph
     found = optimal_allocation(graph, complexity(graph), 10, time_limit=1e-9)
     assert found.status is Status.TIME_LIMIT
-    # Not even a point of the polytope: no figure is told.
+    # Not even a point of the polytope was found: there are no figures.
     assert found.gap == found.worst == found.average == found.objective == np.inf
 
 
 def test_transient_pairs_are_named_and_left_out_on_request() -> None:
-    # 0 -> {1, 2} for ever; 1 and 2 play on with two actions each.
+    # 0 -> {1, 2} for ever; 1 and 2 have two actions each.
     rows = [
         {0: {1: 0.5, 2: 0.5}},
         {0: {1: 0.5, 2: 0.5}, 1: {1: 0.1, 2: 0.9}},
@@ -275,7 +275,7 @@ def test_a_run_that_may_end_in_two_places_must_choose() -> None:
         optimal_allocation(graph, c, 2, recurrent=True, component=3)
 
 
-def test_transient_pairs_without_need_do_no_harm() -> None:
+def test_transient_pairs_that_need_no_visits_do_not_matter() -> None:
     graph = graph_from_rows([{0: {1: 1.0}}, {0: {1: 0.5, 2: 0.5}}, {0: {1: 0.5, 2: 0.5}}])
     found = optimal_allocation(graph, complexity(graph), 2)
     assert found.occupancy == pytest.approx([0, 0.5, 0.5])

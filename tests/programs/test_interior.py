@@ -73,5 +73,5 @@ def test_an_eta_is_taken_clipped_or_refused() -> None:
     assert eta == pytest.approx(0.01, rel=1e-5)
     assert warning is not None
     assert "t* is 0.02" in warning
-    with pytest.raises(ProgramError, match=r"t\* is 0.02, so eta can be 0.01 at the most"):
+    with pytest.raises(ProgramError, match=r"t\* is 0.02, so eta can be at most 0.01"):
         chosen_eta(0.3, interior, is_strict=True)

@@ -1,4 +1,4 @@
-"""The best next steps for U_kappa, with visits that there are already."""
+"""The best next steps for U_kappa, after some visits."""
 
 import numpy as np
 import pytest
@@ -74,11 +74,11 @@ def test_a_component_is_chosen_by_its_number() -> None:
         next_allocation(graph, c, np.ones(5), 10, 2, component=3)
 
 
-def test_settings_that_cannot_be_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     graph = mdpdsl.load("weather").graph
     with pytest.raises(AllocationError, match="kappa must be"):
         next_allocation(graph, complexity(graph), np.zeros(4), 10, 0.9)
-    with pytest.raises(ValueError, match="steps left"):
+    with pytest.raises(ValueError, match="steps must be positive"):
         next_allocation(graph, complexity(graph), np.zeros(4), 0, 2)
 
 

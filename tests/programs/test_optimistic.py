@@ -1,4 +1,4 @@
-"""The compact program against the full one, and both against what they stand for."""
+"""The compact program against the full one, and both against brute force."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdpdsl.programs.program import LinearProgram, Status, load_backend
 from mdpdsl.programs.uncertain import UncertainModel, known_model
 from tests.programs.uncertain import Instance, check_direction, instances, uncertain_model
 
-#: Of values relative to the largest weight, and of shares.
+#: Tolerances of values, relative to the largest weight, and of shares.
 TOLERANCE = 1e-7
 
 
@@ -42,8 +42,8 @@ def test_compact_and_full_agree_and_both_decode_to_a_model_within_the_balls(
 
 @settings(max_examples=50, deadline=None)
 @given(instances())
-def test_what_a_solver_s_tolerance_allows_is_kept_out_of_the_balls(instance: Instance) -> None:
-    """Columns that are off by far more than a solver would be still give rows within the balls."""
+def test_rows_stay_in_the_balls_despite_the_tolerance_of_a_solver(instance: Instance) -> None:
+    """Even columns that are far less accurate than a solver give rows within the balls."""
     model = instance.model
     program, _ = compact_program(model, instance.weights, 0.0)
     values = load_backend("highs").solve(program).values
@@ -64,9 +64,9 @@ def test_what_a_solver_s_tolerance_allows_is_kept_out_of_the_balls(instance: Ins
 def test_sizes_are_known_before_a_program_is_built(instance: Instance) -> None:
     for size, build in ((compact_size, compact_program), (full_size, full_program)):
         built, _ = build(instance.model, instance.weights, 0.0)
-        told = size(instance.model)
-        assert (told.rows, told.columns) == (built.n_rows, built.n_columns)
-        assert told.nonzeros == built.matrix.nnz
+        expected = size(instance.model)
+        assert (expected.rows, expected.columns) == (built.n_rows, built.n_columns)
+        assert expected.nonzeros == built.matrix.nnz
 
 
 def test_blocks_cover_all_columns_and_rows_and_have_names() -> None:
@@ -108,7 +108,7 @@ def best_by_policies(model: UncertainModel, weights: np.ndarray) -> float:
     return best
 
 
-def test_without_doubt_the_oracle_is_the_best_policy() -> None:
+def test_with_certain_rows_the_oracle_is_the_best_policy() -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):
         S = 4
@@ -139,7 +139,7 @@ def test_an_infeasible_program_is_a_value_and_its_policy_an_error() -> None:
     model = known_model(mdpdsl.load("riverswim").graph)
     plan = LinearOracle(load_backend("highs")).answer(model, np.ones(model.n_pairs), 0.04)
     assert plan.status is Status.INFEASIBLE
-    with pytest.raises(ProgramError, match="take a smaller eta"):
+    with pytest.raises(ProgramError, match="choose a smaller `eta=`"):
         _ = plan.direction
 
 
@@ -149,7 +149,7 @@ def test_absurd_sizes_are_refused_before_they_are_built() -> None:
         full_program(model, np.ones(model.n_pairs), 0.0)
 
 
-def test_a_policy_is_uniform_where_nothing_goes() -> None:
+def test_a_policy_is_uniform_in_unvisited_states() -> None:
     policy = policy_of(np.array([0.3, 0.1, 0.0, 0.0, 0.6]), np.array([0, 2, 4, 5]))
     assert policy == pytest.approx([0.75, 0.25, 0.5, 0.5, 1.0])
 

@@ -1,4 +1,4 @@
-"""The best use of the steps that are left."""
+"""The best use of the remaining steps."""
 
 import numpy as np
 import pytest
@@ -92,7 +92,7 @@ def test_the_gradient_is_the_slope_of_the_objective(
 
 
 @pytest.mark.parametrize(("left", "power"), [(0, 2), (10, 0.5), (10, np.inf)])
-def test_settings_that_cannot_be_are_refused(left: float, power: float) -> None:
+def test_invalid_settings_are_refused(left: float, power: float) -> None:
     graph = mdpdsl.load("weather").graph
     with pytest.raises(ValueError, match="must be"):
         remaining_allocation(graph, complexity(graph), np.zeros(4), left, power)

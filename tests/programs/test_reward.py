@@ -40,7 +40,7 @@ def test_rows_are_pairs_and_columns_states_by_name() -> None:
     assert (rows.name, rows.stop, rows.label(9)) == ("bellman", 12, (4, "right"))
 
 
-def test_there_is_nothing_to_read_from_a_program_that_was_not_solved() -> None:
+def test_an_unsolved_program_has_no_values() -> None:
     graph = mdpdsl.load("riverswim").graph
     assert graph.reward is not None
     _, decode = reward_program(graph, graph.reward, 0.9)

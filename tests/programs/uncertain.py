@@ -1,4 +1,4 @@
-"""Random uncertain models, and what must hold of every answer of an oracle."""
+"""Random uncertain models, and checks of an oracle's answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RADII = (0.0, 0.05, 0.4, 1.0, 1.7, 2.0)
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A model with weights and what share of t* to ask for."""
+    """A model with weights and the share of t* to request."""
 
     model: UncertainModel
     weights: FloatArray
@@ -73,7 +73,7 @@ def check_direction(model: UncertainModel, found: Direction, eta: float, toleran
     estimate[model.entry_pair, model.successor] = model.probability
     known = model.radius < 2
     off = np.abs(rows - estimate).sum(axis=1)[known]
-    # Of what is visited; where psi is 0, p~ is a matter of taste.
+    # Only for visited pairs; if psi is 0, p~ may be anything.
     allowed = model.radius[known] + tolerance / np.maximum(psi[known], 1e-300)
     assert (off <= allowed).all()
     states = np.add.reduceat(psi, model.pair_start[:-1])

@@ -1,4 +1,4 @@
-"""A headless Chromium for pages: widths, light and dark, and what its console says."""
+"""A headless Chromium for pages: widths, light and dark, and the messages of its console."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEIGHTS = {PHONE: 844, DESKTOP: 900}
 
 
 def found_browser() -> tuple[str, str] | None:
-    """Return the paths of a Chromium and its driver, if both are there."""
+    """Return the paths of a Chromium and its driver, if both are installed."""
     browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     driver = shutil.which("chromedriver")
     return None if browser is None or driver is None else (browser, driver)
@@ -53,16 +53,16 @@ class Browser:
         return self.driver.execute_script(f"return {script}")
 
     def complaints(self) -> list[str]:
-        """Return what the console has said since it was asked last."""
+        """Return the messages of the console since the last call."""
         return [str(entry["message"]) for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """Return the addresses that the page loaded beside itself."""
+        """Return the addresses that the page loaded."""
         found = self.ask("performance.getEntriesByType('resource').map(e => e.name)")
         return [str(name) for name in found if not str(name).startswith("data:")]
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """Save what is seen, or the whole page."""
+        """Save the visible part, or the whole page."""
         import base64
 
         taken = self.driver.execute_cdp_cmd(
@@ -73,7 +73,7 @@ class Browser:
 
 @contextmanager
 def running_browser(paths: tuple[str, str], profile: Path) -> Iterator[Browser]:
-    """Start a browser that talks to nobody, with an empty profile; end it afterwards."""
+    """Start a browser without network and with an empty profile; end it afterwards."""
     options = Options()
     options.binary_location = paths[0]
     for argument in (

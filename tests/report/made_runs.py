@@ -9,7 +9,7 @@ from pathlib import Path
 import mdpdsl
 from tests.cli.run import quick
 
-#: Two variables, one of them real; small, and quick to explore to the end.
+#: Two variables, one of them real; small and quick to explore completely.
 PLANE = """\
 mdp plane "A walk <on> a plane & back"
 param p = 0.5
@@ -25,7 +25,7 @@ explore { kappa = 2  steps = 2_000 }
 
 
 class Heater:
-    """A live system that a program calls."""
+    """A live system that is called from a program."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
@@ -45,7 +45,7 @@ HEATER = "mdp heater  state celsius in [15, 90] bins 5  action heat, wait"
 
 
 def made_runs(folder: Path) -> dict[str, Path]:
-    """Make a run of every kind below a folder; return their places by kind."""
+    """Make a run of every kind below a folder; return their paths by kind."""
     model = folder / "plane.mdp"
     model.write_text(PLANE, "utf-8")
     log = folder / "log.csv"

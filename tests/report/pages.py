@@ -1,4 +1,4 @@
-"""HTML pages as trees, read by the standard library alone."""
+"""HTML pages as trees, read with the standard library only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VOID = {"meta", "input", "br", "img", "link", "hr"}
 
 @dataclass
 class Element:
-    """One element with what is in it."""
+    """An element with its content."""
 
     tag: str
     attributes: dict[str, str]
@@ -67,7 +67,7 @@ def parsed(page: str) -> Element:
 
 
 def addresses(page: str) -> list[str]:
-    """Return what a page would load or name beyond itself."""
+    """Return all addresses in a page."""
     found = re.findall(r"(?:src|href|srcset|action|data)=\"([^\"]*)\"", page)
     found += re.findall(r"url\(([^)]*)\)", page)
     found += re.findall(r"@import[^;]*;", page)

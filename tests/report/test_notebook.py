@@ -11,7 +11,7 @@ import mdpdsl
 from mdpdsl.explore.executor import run_trials
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.summary import summarize
-from mdpdsl.report.page.markup import number
+from mdpdsl.report.markup import number
 from tests.report.made_runs import HEATER, Heater
 from tests.report.pages import parsed
 

@@ -15,7 +15,7 @@ from mdpdsl.estimate.metrics import measure
 from mdpdsl.estimate.reference import Reference
 from mdpdsl.graph.counts import counts_from
 from mdpdsl.report.figures.plane_map import AxesError
-from mdpdsl.report.page.markup import number
+from mdpdsl.report.markup import number
 from mdpdsl.report.page.page import MOST_BYTES, report_page
 from mdpdsl.runs.directory import RunDirectory
 from mdpdsl.runs.records import RunConfiguration, RunOptions
@@ -31,7 +31,7 @@ def test_a_page_is_whole_and_loads_nothing(made: dict[str, Path], name: str) -> 
     parsed(page)
     assert addresses(page) == []
     assert len(page.encode()) < MOST_BYTES
-    # Names of what SVG is are the only addresses, and nothing is fetched from there.
+    # Namespaces of SVG are the only addresses, and nothing is fetched from them.
     assert set(re.findall(r"https?://[^\s\"'<>]+", page)) <= {
         "http://www.w3.org/2000/svg",
         "http://www.w3.org/1999/xlink",
@@ -39,7 +39,7 @@ def test_a_page_is_whole_and_loads_nothing(made: dict[str, Path], name: str) -> 
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_no_two_elements_have_one_name(made: dict[str, Path], name: str) -> None:
+def test_every_element_has_its_own_identifier(made: dict[str, Path], name: str) -> None:
     page = report_page([*mdpdsl.open_runs(made[name]), *mdpdsl.open_runs(made["single"])])
     names = re.findall(r'\bid="([^"]+)"', page)
     assert len(set(names)) == len(names)
@@ -59,18 +59,18 @@ def test_every_map_has_a_slice_for_each_button(made: dict[str, Path], name: str)
         assert len(each.every("image")) == n_slices
 
 
-def test_the_cells_tell_the_visits(made: dict[str, Path]) -> None:
+def test_the_cells_show_the_visits(made: dict[str, Path]) -> None:
     run = mdpdsl.open_run(made["single"])
     (visits, *_) = parsed(report_page([run])).every("figure", **{"class": "map"})
     (image,) = visits.every("image")
     cells = json.loads(image.attributes["data-cells"])
     for state in range(run.graph.n_states):
         for pair in range(run.graph.pair_start[state], run.graph.pair_start[state + 1]):
-            told = cells["v"][run.graph.pair_action[pair]][state]
-            assert told == number(float(run.counts.visits[pair]))
+            page_text = cells["v"][run.graph.pair_action[pair]][state]
+            assert page_text == number(float(run.counts.visits[pair]))
 
 
-def test_the_page_tells_the_ratios_of_the_summary(made: dict[str, Path]) -> None:
+def test_the_page_shows_the_ratios_of_the_summary(made: dict[str, Path]) -> None:
     summary = json.loads((made["explore"] / "summary.json").read_text("utf-8"))
     tree = parsed(report_page([mdpdsl.open_run(made["explore"])]))
     cards = {
@@ -78,10 +78,10 @@ def test_the_page_tells_the_ratios_of_the_summary(made: dict[str, Path]) -> None
         for card in tree.every("div", **{"class": "card"})
     }
     for name, title in (("worst", "L_Worst"), ("average", "L_Avg")):
-        told = cards[title].text()
-        assert f"{number(summary['ratio'][name], 3)}×" in told
-        assert number(summary[name]) in told
-        assert number(summary["optimum"][name]) in told
+        page_text = cards[title].text()
+        assert f"{number(summary['ratio'][name], 3)}×" in page_text
+        assert number(summary[name]) in page_text
+        assert number(summary["optimum"][name]) in page_text
 
 
 def test_the_lines_end_at_the_means_of_the_summary(made: dict[str, Path]) -> None:
@@ -123,10 +123,10 @@ def test_a_comparison_has_a_row_for_each_run_and_the_optimum(made: dict[str, Pat
     )
 
 
-def test_what_a_run_lacks_is_said(made: dict[str, Path]) -> None:
+def test_a_page_says_what_a_run_lacks(made: dict[str, Path]) -> None:
     for name in ("estimate", "live"):
-        assert "The truth is not known" in report_page([mdpdsl.open_run(made[name])])
-    assert "against the whole log" in report_page([mdpdsl.open_run(made["replay"])])
+        assert "The true model is unknown" in report_page([mdpdsl.open_run(made[name])])
+    assert "relative to the whole log" in report_page([mdpdsl.open_run(made["replay"])])
     estimate = report_page([mdpdsl.open_run(made["estimate"])])
     assert "Over time" not in estimate
     assert "l₁ radius" in estimate
@@ -149,7 +149,7 @@ def test_wrong_axes_are_an_error_of_the_whole_page(made: dict[str, Path]) -> Non
         report_page([mdpdsl.open_run(made["explore"])], "x,omega")
 
 
-def test_runs_of_two_models_are_told_one_after_the_other(made: dict[str, Path]) -> None:
+def test_runs_are_grouped_by_model(made: dict[str, Path]) -> None:
     tree = parsed(report_page(mdpdsl.open_runs(made["single"], made["explore"])))
     assert [h.text() for h in tree.every("h1")] == ["riverswim", "plane"]
 
@@ -169,7 +169,7 @@ def test_a_page_of_many_large_maps_stays_small(n_cells: int) -> None:
 
 
 def _unknown_run(model: mdpdsl.Model, seed: int) -> Run:
-    """Return a run of counts alone, each pair with a few transitions at random."""
+    """Return a run that has only counts, a few random transitions per pair."""
     graph, generator = model.graph, np.random.default_rng(seed)
     n = graph.n_pairs
     counts = counts_from(

@@ -1,4 +1,4 @@
-"""The page in a browser: nothing is loaded, nothing complains, every plot is drawn."""
+"""The page in a browser: nothing is loaded, no errors in the console, every plot is drawn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.report.browser import DESKTOP, PHONE, Browser, found_browser, running
 EVERY = ("explore", "single", "estimate", "replay", "live", "compare", "compare-log")
 
 pytestmark = pytest.mark.skipif(
-    found_browser() is None, reason="there is no Chromium with its chromedriver on this machine"
+    found_browser() is None, reason="Chromium or its chromedriver is not installed"
 )
 
 
@@ -39,7 +39,7 @@ def pages(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> di
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 @pytest.mark.parametrize("name", EVERY)
-def test_every_plot_is_drawn_without_a_complaint(
+def test_every_plot_is_drawn_without_errors(
     browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
     browser.open(pages[name], width, scheme)
@@ -51,7 +51,7 @@ def test_every_plot_is_drawn_without_a_complaint(
     assert len(drawn) >= 4
     assert all(w > 5 and h > 5 for w, h in drawn)
     assert all(browser.ask("[...document.querySelectorAll('.map')].map(m => m.clientHeight > 100)"))
-    # Nothing sticks out of the screen: what is wider scrolls within itself.
+    # Nothing is wider than the screen: wide parts scroll on their own.
     assert browser.ask("document.documentElement.scrollWidth") <= width
     ground = browser.ask("getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(20, 23, 26)") == (scheme == "dark")
@@ -70,7 +70,7 @@ def test_a_button_shows_the_map_of_its_action(browser: Browser, pages: dict[str,
     assert browser.ask(shown) == ["none", "none", "block"]
 
 
-def test_a_cell_under_the_pointer_tells_its_value(
+def test_a_cell_under_the_pointer_shows_its_value(
     browser: Browser, pages: dict[str, Path], made: dict[str, Path]
 ) -> None:
     browser.open(pages["single"])
@@ -80,9 +80,9 @@ def test_a_cell_under_the_pointer_tells_its_value(
         "image.dispatchEvent(new PointerEvent('pointermove', {bubbles: true,"
         "clientX: box.left + 2, clientY: box.bottom - 2}))"
     )
-    told = browser.ask("document.getElementById('tip').textContent").split("\n")
+    tip = browser.ask("document.getElementById('tip').textContent").split("\n")
     visits = int(run.counts.visits[run.graph.pair(0, 0)])
-    assert told == ["pos = 0", "action = left", f"{visits:,}"]
+    assert tip == ["pos = 0", "action = left", f"{visits:,}"]
 
 
 def test_the_switch_turns_dark_into_light(browser: Browser, pages: dict[str, Path]) -> None:
@@ -96,15 +96,13 @@ def test_the_switch_turns_dark_into_light(browser: Browser, pages: dict[str, Pat
     browser.driver.execute_script("localStorage.clear()")
 
 
-def test_without_scripts_maps_and_charts_are_there(
-    browser: Browser, pages: dict[str, Path]
-) -> None:
+def test_maps_and_charts_need_no_scripts(browser: Browser, pages: dict[str, Path]) -> None:
     browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.open(pages["explore"])
     finally:
         browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-    # Asking needs scripts, but the page's own did not run: its switch is still hidden.
+    # The test needs scripts, but the page's own did not run: its switch is still hidden.
     assert browser.ask("document.getElementById('theme').hidden")
     assert browser.ask("document.querySelector('.map .panel').clientHeight") > 100
     assert browser.ask("document.querySelectorAll('.chart polyline').length") == 3

@@ -1,4 +1,4 @@
-"""Logs have the values of the rows drawn, under the names by which the model looks for them."""
+"""Logs have the values of the drawn rows, in columns with the names that the model expects."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def codes(product: Product, names: tuple[str, ...], rows: list[dict[str, Any]]) -> list[int]:
-    """Return the code of every row's values, -1 where all are missing."""
+    """Return the code of every row's values, -1 if all are missing."""
     found = []
     for row in rows:
         values = {v.name: row[name] for v, name in zip(product.variables, names, strict=True)}
@@ -156,7 +156,7 @@ def test_the_same_seed_makes_the_same_bytes(suffix: str, tmp_path: Path) -> None
     write(model, other)
     assert one.read_bytes() == other.read_bytes()
     write(model, third, chunk_rows=37)
-    if "parquet" in suffix:  # whose row groups are the chunks
+    if "parquet" in suffix:  # its row groups are the chunks
         assert pq.ParquetFile(third).metadata.num_row_groups == -(-SCHEDULE.n_rows // 37)
         assert read(one) == read(third)
     elif suffix.endswith(".gz"):
@@ -165,7 +165,7 @@ def test_the_same_seed_makes_the_same_bytes(suffix: str, tmp_path: Path) -> None
         assert one.read_bytes() == third.read_bytes()
 
 
-def test_parquet_keeps_what_made_it_and_few_bytes(tmp_path: Path) -> None:
+def test_parquet_records_its_origin_and_is_small(tmp_path: Path) -> None:
     model = mdpdsl.load("pendulum")
     write(model, tmp_path / "log.parquet", Schedule(100_000, 200))
     file = pq.ParquetFile(tmp_path / "log.parquet")
@@ -208,7 +208,7 @@ def test_a_log_block_with_one_column_for_two_is_not_followed() -> None:
     names = column_names(model.checked, 1)
     assert names.all == ("episode", "time", "x", "lamp", "u")
     assert names.note is not None
-    assert "`u` would hold two" in names.note
+    assert "`u` would have two" in names.note
 
 
 @pytest.mark.parametrize("chunk_rows", [1 << 20, 31, 7, 1])
@@ -252,7 +252,7 @@ def test_a_variable_named_time_or_episode_keeps_its_name() -> None:
 
 
 class BrokenError(Exception):
-    """Something that goes wrong half-way."""
+    """An error in the middle of writing."""
 
 
 def test_nothing_is_left_of_a_log_that_fails(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_nothing_is_left_of_a_log_that_fails(tmp_path: Path) -> None:
         old.unlink()
 
 
-def test_a_link_leads_to_the_log(tmp_path: Path) -> None:
+def test_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "link.csv").symlink_to(tmp_path / "folder" / "log.csv")
     write(mdpdsl.load("weather"), tmp_path / "link.csv")
@@ -284,15 +284,15 @@ def test_a_link_leads_to_the_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("log.txt", "ends in .parquet"),
-        ("log", "ends in .parquet"),
-        (".csv", "ends in .parquet"),
-        ("log.parquet.gz", "ends in .parquet"),
+        ("log.txt", "must end in .parquet"),
+        ("log", "must end in .parquet"),
+        (".csv", "must end in .parquet"),
+        ("log.parquet.gz", "must end in .parquet"),
         ("nowhere/log.csv", "no folder"),
         ("folder.csv", "not a file"),
     ],
 )
-def test_a_log_needs_a_place_and_a_form(name: str, reason: str, tmp_path: Path) -> None:
+def test_a_log_needs_a_folder_and_a_known_ending(name: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(LogError, match=reason):
         check_log_path(tmp_path / name)

@@ -1,4 +1,4 @@
-"""Trajectories have the probabilities of model and policy, and episodes as long as asked for."""
+"""Trajectories have the probabilities of model and policy, and episodes of the requested length."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdpdsl.simulate.failures import SimulationError
 from mdpdsl.simulate.trajectory import Chunk, Schedule, draw_trajectory, uniform_policy
 from tests.graph.build import graph_from_rows
 
-#: A test that holds fails with this probability, were its seed not fixed.
+#: The probability of a false alarm, if the seed were not fixed.
 SIGNIFICANCE = 1e-6
 MODELS = ["riverswim", "pendulum", "inventory", "gambler", "weather"]
 
@@ -53,7 +53,7 @@ def joined(chunks: list[Chunk]) -> Chunk:
 
 
 def p_value(observed: IntArray, expected: FloatArray, group: IntArray) -> float:
-    """Return the level at which counts differ from what was expected of each group's total.
+    """Return the p-value of counts against their expectations within each group.
 
     Entries of which fewer than 5 are expected are left out; a group then loses no degree.
     """
@@ -87,7 +87,7 @@ def choice_p_value(graph: TransitionGraph, found: Chunk, policy: FloatArray) -> 
 
 
 def random_policy(graph: TransitionGraph) -> FloatArray:
-    """Return a policy with all sorts of probabilities, some of them 0."""
+    """Return a policy with various probabilities, some of them 0."""
     generator = np.random.default_rng(5)
     weights = generator.random(graph.n_pairs) * (generator.random(graph.n_pairs) < 0.8)
     weights[graph.pair_start[:-1]] += 0.1
@@ -105,7 +105,7 @@ def test_successors_and_actions_have_their_probabilities(name: str, is_uniform: 
     assert choice_p_value(graph, found, policy) > SIGNIFICANCE
 
 
-def test_the_test_of_frequencies_notices_other_ones() -> None:
+def test_the_test_of_frequencies_detects_wrong_ones() -> None:
     graph = mdpdsl.load("riverswim").graph
     found = drawn(mdpdsl.load("riverswim", drift=0.06).graph, Schedule(200_000, 50))
     assert successor_p_value(graph, found) < SIGNIFICANCE
@@ -124,7 +124,7 @@ def test_starts_have_the_initial_distribution() -> None:
 
 
 @given(st.integers(1, 60), st.one_of(st.none(), st.integers(1, 70)), st.integers(1, 90))
-def test_episodes_are_as_long_as_asked_for(
+def test_episodes_have_the_requested_length(
     n_steps: int, length: int | None, chunk_rows: int
 ) -> None:
     graph = mdpdsl.load("weather").graph
@@ -220,5 +220,5 @@ def test_an_unknown_model_has_no_trajectories() -> None:
     graph = mdpdsl.load("pendulum_unknown").graph
     with pytest.raises(ValueError, match="without dynamics"):
         next(draw_trajectory(graph, Schedule(1), np.random.default_rng(0)))
-    with pytest.raises(ValueError, match="one step or more"):
+    with pytest.raises(ValueError, match="at least one step"):
         Schedule(0)

@@ -1,4 +1,4 @@
-"""Small MDPs of every kind, and what all their policies are worth."""
+"""Small MDPs of every kind, and the values of all their policies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def policies(graph: TransitionGraph) -> Iterator[IntArray]:
 
 
 def discounted_worth(graph: TransitionGraph, policy: IntArray, discount: float) -> FloatArray:
-    """Return what a policy is worth, by linear equations."""
+    """Return the values of a policy, by linear equations."""
     assert graph.reward is not None
     P = graph.transition_matrix().toarray()[policy]
     system = np.eye(graph.n_states) - discount * P
@@ -64,13 +64,13 @@ def discounted_worth(graph: TransitionGraph, policy: IntArray, discount: float) 
 
 
 def best_worth(graph: TransitionGraph, discount: float) -> FloatArray:
-    """Return the largest discounted reward of all deterministic policies."""
+    """Return the largest discounted reward over all deterministic policies."""
     every = np.stack([discounted_worth(graph, p, discount) for p in policies(graph)])
     return np.asarray(every.max(axis=0))
 
 
 def chance(graph: TransitionGraph, policy: IntArray, goal: BoolArray) -> FloatArray:
-    """Return with what chance a policy reaches a goal, by search and linear equations."""
+    """Return the probability that a policy reaches a goal, by search and linear equations."""
     P = graph.transition_matrix().toarray()[policy]
     can_reach = goal.copy()
     for _ in range(graph.n_states):
@@ -83,6 +83,6 @@ def chance(graph: TransitionGraph, policy: IntArray, goal: BoolArray) -> FloatAr
 
 
 def best_chance(graph: TransitionGraph, goal: BoolArray, is_minimised: bool) -> FloatArray:
-    """Return the largest or least chance of all deterministic policies."""
+    """Return the maximal or minimal probability over all deterministic policies."""
     every = np.stack([chance(graph, p, goal) for p in policies(graph)])
     return np.asarray(every.min(axis=0) if is_minimised else every.max(axis=0))

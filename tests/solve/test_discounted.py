@@ -21,7 +21,7 @@ from tests.solve.storm import storm_model, storm_values
 
 METHODS = ("vi", "mpi", "pi", "lp")
 TOLERANCE = 1e-6
-#: What solving linear equations of a handful of states leaves.
+#: The error of linear equations of a handful of states.
 EXACT = 1e-9
 STORM = 1e-8
 REWARDED = [name for name in mdpdsl.shipped_models() if mdpdsl.load(name).graph.reward is not None]
@@ -46,7 +46,7 @@ def test_the_values_are_the_best_of_all_policies(
 @pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=40, deadline=None)
 @given(small_graphs(), discounts)
-def test_the_policy_is_worth_what_was_promised(
+def test_the_policy_attains_its_values(
     method: str, graph: TransitionGraph, discount: float
 ) -> None:
     found = solve_discounted(graph, discount, method=method, tolerance=TOLERANCE)
@@ -61,7 +61,7 @@ def test_policy_iteration_ends_by_itself_with_the_optimum(
 ) -> None:
     found = solve_discounted(graph, discount, method="pi")
     assert found.variant == "linear equations"
-    assert found.bound < 100 * EXACT  # what rounding may add up to over thousands of steps
+    assert found.bound < 100 * EXACT  # rounding errors may add up over thousands of steps
     np.testing.assert_allclose(found.values, best_worth(graph, discount), rtol=0, atol=EXACT)
 
 
@@ -109,7 +109,7 @@ def test_storm_finds_the_same(name: str, discount: float, is_minimised: bool) ->
         np.testing.assert_allclose(found.values, expected, rtol=0, atol=found.bound + 2 * STORM)
 
 
-def test_frozen_lake_is_worth_what_gymnasiums_own_table_gives() -> None:
+def test_frozen_lake_has_the_values_of_gymnasiums_own_table() -> None:
     table: Any = gymnasium.make("FrozenLake-v1").unwrapped.P  # type: ignore[attr-defined]
     values = np.zeros(16)
     for _ in range(5000):
@@ -129,7 +129,7 @@ def test_forest_has_the_values_that_mdp_toolbox_documents() -> None:
     np.testing.assert_allclose(found.values, [26.244, 29.484, 33.484], rtol=0, atol=1e-9)
 
 
-# Larger models, where sweeps and sparse equations are at work
+# Larger models, with sweeps and sparse equations
 
 
 def shuffled(graph: TransitionGraph, seed: int) -> tuple[TransitionGraph, np.ndarray]:
@@ -181,7 +181,7 @@ def test_the_numbering_of_states_does_not_matter() -> None:
     assert second.iterations < 3 * first.iterations
 
 
-# Limits and mistakes
+# Limits and errors
 
 
 def test_rewards_of_any_size_are_solved_in_proportion() -> None:
@@ -195,7 +195,7 @@ def test_rewards_of_any_size_are_solved_in_proportion() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_tolerance_beyond_rounding_is_told(method: str) -> None:
+def test_a_tolerance_below_rounding_is_reported(method: str) -> None:
     graph = mdpdsl.load("inventory").graph
     found = solve_discounted(graph, 0.99, method=method, tolerance=1e-15)
     assert found.status is SolveStatus.PRECISION
@@ -214,7 +214,7 @@ def test_a_tolerance_beyond_rounding_is_told(method: str) -> None:
         ({"reward": np.full(12, np.inf)}, "finite"),
     ],
 )
-def test_what_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
     graph = mdpdsl.load("riverswim").graph
     with pytest.raises(SolveError, match=message):
         solve_discounted(graph, **options)

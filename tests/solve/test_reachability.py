@@ -1,4 +1,4 @@
-"""Reaching a label: against all policies, against Storm, and where loops tempt."""
+"""Reaching a label: against all policies, against Storm, and with tempting loops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ METHODS = ("vi", "mpi", "pi", "lp")
 TOLERANCE = 1e-6
 EXACT = 1e-9
 STORM = 1e-8
-#: An optimal chance of all policies is this close to 0 or 1 only if it is 0 or 1.
+#: An optimal probability is this close to 0 or 1 only if it is 0 or 1.
 DECIDED = 1e-9
 LABELLED = [
     (name, label)
@@ -213,7 +213,7 @@ def test_methods_agree_on_a_model_of_thousands_of_states() -> None:
             )
 
 
-def test_a_tolerance_beyond_rounding_is_told() -> None:
+def test_a_tolerance_below_rounding_is_reported() -> None:
     found = solve_reachability(slippery_grid(5), "edge", method="vi", tolerance=1e-18)
     assert found.status in (SolveStatus.PRECISION, SolveStatus.OPTIMAL)
     walk = solve_reachability(ruin(30), "rich", method="vi", tolerance=1e-18)

@@ -1,4 +1,4 @@
-"""How values become colours: the range of a map, and where each value lies in it."""
+"""Colours of maps: the range of values of a map, and the position of each value in it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy.typing as npt
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.report.figures.plane_map import PlaneMap
 
-#: Perceptually uniform, told apart by colour-blind people, and in print without colours.
+#: Perceptually uniform, and readable for colour-blind people and in greyscale print.
 COLOUR_MAP = "viridis"
-#: Below this ratio of largest to least, a logarithm would hide more than it shows.
+#: Below this ratio of largest to least value, the scale is linear.
 LEAST_LOG_RATIO = 5.0
 
 
 @dataclass(frozen=True)
 class ColourRange:
-    """The values of the first and the last colour."""
+    """The values at the first and the last colour."""
 
     low: float
     high: float
     is_log: bool
 
     def shares(self, values: FloatArray) -> FloatArray:
-        """Return where values lie between the first colour (0) and the last (1), same shape."""
+        """Return positions of values from the first colour (0) to the last (1), in their shape."""
         if self.is_log:
             known = np.clip(values, self.low, self.high)
             return np.asarray(np.log(known / self.low) / np.log(self.high / self.low))
@@ -35,7 +35,7 @@ class ColourRange:
 
 
 def colour_ranges(plane_map: PlaneMap) -> list[ColourRange]:
-    """Return the range of each slice; slices of actions share theirs, so that they compare.
+    """Return the range of each slice; the slices of actions share one, so they are comparable.
 
     A sum over actions has its own.
     """

@@ -1,7 +1,7 @@
-"""Figures of every pair of a run, means over its trials: visits, c, c/d_hat, error, radius.
+"""Figures of all pairs of a run, as means over its trials: visits, c, c/d_hat, error, radius.
 
-d_hat = T/n is the share of visits that a pair had, so c/d_hat = n c/T is the L(s,a) whose maximum
-and mean are L_Worst and L_Avg (paper, section on evaluation metrics).
+d_hat = T/n is the share of visits to a pair, so c/d_hat = n c/T is the L(s,a) whose maximum and
+mean are L_Worst and L_Avg (paper, section on evaluation metrics).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class PairFigure:
-    """One figure of all pairs; NaN where it is not defined, infinite where nothing was learnt."""
+    """One figure of all pairs; NaN if it is undefined, infinite if a pair was never visited."""
 
     name: str
     title: str
     note: str
     values: FloatArray  # [n_pairs]
-    is_summed: bool = False  # how pairs are joined: by their sum, else by the largest
-    is_log: bool = True  # whether colours follow the logarithm
+    is_summed: bool = False  # whether pairs are combined by their sum, or by the largest
+    is_log: bool = True  # whether the colour scale is logarithmic
 
 
 def pair_figures(run: RunResult) -> dict[str, PairFigure]:
@@ -48,7 +48,7 @@ def pair_figures(run: RunResult) -> dict[str, PairFigure]:
         PairFigure(
             "loss",
             f"Loss {symbol}/d̂",
-            _mean_note(run, f"n{symbol}/T, whose largest is L_Worst and whose mean is L_Avg"),
+            _mean_note(run, f"n{symbol}/T; its maximum is L_Worst and its mean L_Avg"),
             losses,
         ),
         PairFigure("error", "Estimation error", _mean_note(run, _ERRORS[reference.source]), errors),
@@ -61,9 +61,9 @@ def pair_figures(run: RunResult) -> dict[str, PairFigure]:
 
 
 def worst_pairs(run: RunResult, number: int) -> list[int]:
-    """Return the pairs with the largest loss, those never visited first, the harder first.
+    """Return the pairs with the largest loss: unvisited pairs first, harder ones before others.
 
-    Pairs that need no estimate (c = 0) and were visited are none of them.
+    Visited pairs that need no estimate (c = 0) are left out.
     """
     figures = pair_figures(run)
     losses, c = figures["loss"].values, run.reference.complexity
@@ -73,19 +73,19 @@ def worst_pairs(run: RunResult, number: int) -> list[int]:
 
 
 _SOURCES = {
-    "truth": "of the model that was explored",
+    "truth": "of the explored model",
     "log": "of the whole log",
-    "estimate": "of the estimate, since the truth is not known",
+    "estimate": "of the estimate, since the true model is unknown",
 }
 _ERRORS = {
-    "truth": "‖P − P̂‖² against the model that was explored",
-    "log": "‖P̂(log) − P̂‖² against the whole log",
-    "estimate": "expected ‖P − P̂‖² = ĉ/T, since the truth is not known",
+    "truth": "‖P − P̂‖² relative to the explored model",
+    "log": "‖P̂(log) − P̂‖² relative to the whole log",
+    "estimate": "expected ‖P − P̂‖² = ĉ/T, since the true model is unknown",
 }
 
 
 def _losses(c: FloatArray, visits: IntArray) -> FloatArray:
-    """Return n c/T of every pair, infinite where it was never visited."""
+    """Return n c/T of every pair, infinite if it was never visited."""
     n = float(visits[~np.isnan(c)].sum())
     with np.errstate(divide="ignore", invalid="ignore"):
         losses = c * n / visits

@@ -1,7 +1,7 @@
-"""Figures of pairs on the plane of two variables, for all actions together and for each.
+"""Figures of pairs on the plane of two variables, for all actions together and for each of them.
 
-Where several pairs share a cell (other variables, other actions), visits are summed and everything
-else is the largest of them; a map says which.
+If several pairs share a cell (because of other variables or actions), visits are added up, and the
+largest value is used for all other figures; the note of a map says which.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ ACTION = "action"
 
 
 class AxesError(SettingsError):
-    """Axes that a model does not have; the message lists those that it has."""
+    """A model has no such axes; the message lists those it has."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlaneAxis:
-    """A variable, or the actions, cut into cells."""
+    """A variable, or the actions, divided into cells."""
 
     name: str
     labels: tuple[str, ...]  # of each cell
@@ -33,13 +33,13 @@ class PlaneAxis:
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return len(self.labels)
 
 
 @dataclass(frozen=True, eq=False)
 class MapSlice:
-    """Values on the plane: NaN where there is no pair, infinite where one was never visited."""
+    """Values on the plane: NaN if there is no pair, infinite if one was never visited."""
 
     label: str
     values: FloatArray  # [n_up, n_across]
@@ -47,13 +47,13 @@ class MapSlice:
 
 @dataclass(frozen=True, eq=False)
 class PlaneMap:
-    """A figure on a plane; the first slice is all actions together."""
+    """A figure on a plane; the first slice combines all actions."""
 
     figure: PairFigure
     across: PlaneAxis
     up: PlaneAxis
     slices: tuple[MapSlice, ...]
-    rule: str  # how pairs of one cell were joined; empty where each has its own
+    rule: str  # how the pairs of a cell were combined; empty if every cell has one pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +65,8 @@ class Plane:
     up: PlaneAxis
     across_cell: IntArray  # [n_pairs]
     up_cell: IntArray  # [n_pairs]
-    joined: tuple[str, ...]  # what else varies within a cell, actions excepted
-    is_pooled: bool = False  # whether neighbouring cells were joined
+    joined: tuple[str, ...]  # what else varies within a cell, except actions
+    is_pooled: bool = False  # whether neighbouring cells were combined
 
     @property
     def has_action_axis(self) -> bool:
@@ -74,7 +74,7 @@ class Plane:
         return ACTION in (self.across.name, self.up.name) and not _is_state(self.graph, ACTION)
 
     def map(self, figure: PairFigure, *, by_action: bool = True) -> PlaneMap:
-        """Lay a figure out on the plane."""
+        """Return a figure on the plane."""
         everything = np.ones(self.graph.n_pairs, np.bool_)
         slices = [MapSlice("all actions", self._joined(figure, everything))]
         if by_action and not self.has_action_axis and self.graph.n_actions > 1:
@@ -85,7 +85,7 @@ class Plane:
         return PlaneMap(figure, self.across, self.up, tuple(slices), self._rule(figure))
 
     def _joined(self, figure: PairFigure, chosen: BoolArray) -> FloatArray:
-        """Sum a figure in each cell, or take the largest."""
+        """Return the sum of a figure in each cell, or the largest value."""
         shape = (self.up.size, self.across.size)
         cell = (self.up_cell * self.across.size + self.across_cell)[chosen]
         values = figure.values[chosen]
@@ -109,14 +109,14 @@ class Plane:
         if not names:
             return ""
         listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-        return f"summed over {listed}" if figure.is_summed else f"the largest over {listed}"
+        return f"sum over {listed}" if figure.is_summed else f"maximum over {listed}"
 
 
 def plane_of(graph: TransitionGraph, axes: str | None = None, most_cells: int = 256) -> Plane:
-    """Choose the plane of a model; raise AxesError where it has no such axes.
+    """Return the plane of a model; raise AxesError if it has no such axes.
 
-    By default its first two variables, real ones before others, or its only variable and the
-    actions. Beyond `most_cells` along an axis, neighbours are joined.
+    The default axes are its first two variables, real ones before others, or its only variable and
+    the actions. If an axis has more than `most_cells`, neighbouring cells are combined.
     """
     across, up = _default_names(graph) if axes is None else _parsed_names(graph, axes)
     first, first_cell, is_first_pooled = _axis(graph, across, most_cells)
@@ -130,7 +130,7 @@ def plane_of(graph: TransitionGraph, axes: str | None = None, most_cells: int = 
 
 
 def axis_names(graph: TransitionGraph) -> list[str]:
-    """Return what may be an axis: the state variables, and the action."""
+    """Return the names that an axis may have: the state variables, and the action."""
     names = [variable.name for variable in graph.states.variables]
     return names if ACTION in names else [*names, ACTION]
 
@@ -150,10 +150,10 @@ def _parsed_names(graph: TransitionGraph, axes: str) -> tuple[str, str]:
     names = [name.strip() for name in axes.split(",")]
     for name in names:
         if name not in known:
-            hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
-            raise AxesError(f"--axes: the model has no variable `{name}`; {hint}")
+            hint = did_you_mean(name, known) or f"choose from {', '.join(known)}"
+            raise AxesError(f"`axes=`: the model has no variable `{name}`; {hint}")
     if len(names) != 2 or names[0] == names[1]:
-        raise AxesError(f"--axes takes two different ones of {', '.join(known)}; not `{axes}`")
+        raise AxesError(f"`axes=` must be two different names of {', '.join(known)}; not `{axes}`")
     return names[0], names[1]
 
 
@@ -180,7 +180,7 @@ def _labels(variable: Variable) -> list[str]:
 
 
 def value_text(value: Value) -> str:
-    """Say a value in a few characters."""
+    """Format a value in a few characters."""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = f"{value:.4g}" if isinstance(value, float) else str(value)

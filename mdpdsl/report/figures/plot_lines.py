@@ -1,4 +1,4 @@
-"""Measures over time, and ratios to the optimum, as matplotlib pictures."""
+"""Measures over time and ratios to the optimum, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def plot_series(kind: SeriesKind, found: Sequence[Series | None]) -> Figure:
-    """Draw a measure of runs over time; those without one leave their colour unused."""
+    """Draw a measure of runs over time; None leaves out a run but keeps the others' colours."""
     figure = new_figure(6.0, 3.6)
     panel = figure.subplots()
     for place, line in enumerate(found):

@@ -1,4 +1,4 @@
-"""How matplotlib pictures of runs look: fonts, colours and axes as in the report."""
+"""The style of matplotlib figures of runs: fonts, colours and axes as in the report."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, QUIET, RULE, GREY, HATCH = "#1d2126", "#5f6670", "#dcdcd6", "#8a9099", "#b3261e"
-#: Told apart by colour-blind people; beyond them, dashes.
+#: Distinguishable for colour-blind people; further lines repeat them with dashes.
 COLOURS = ("#0068a8", "#c4520a", "#007f5c", "#a8417f", "#3d9bd1", "#b07a00", "#6a51a3", "#5a5f66")
 DASHES = ("-", "--", ":", "-.")
 MOST_TICKS, MOST_LETTERS = 8, 10
 
 
 class LineStyle(NamedTuple):
-    """How a line is drawn."""
+    """The colour and dash of a line."""
 
     colour: str
     dash: str
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of so many inches, laid out as its content needs."""
+    """Return an empty figure of this size in inches, with a layout that fits its content."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -37,7 +37,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def style_axes(panel: Axes) -> None:
-    """Leave of the axes what a reader needs."""
+    """Remove the parts of the axes that a reader does not need."""
     for side in ("top", "right", "left"):
         panel.spines[side].set_visible(False)
     panel.spines["bottom"].set_color(QUIET)
@@ -48,13 +48,13 @@ def style_axes(panel: Axes) -> None:
 
 
 def line_style(place: int) -> LineStyle:
-    """Return the colour and dash of a run by its place."""
+    """Return the colour and dash of a run by its position."""
     dash = DASHES[place // len(COLOURS) % len(DASHES)]
     return LineStyle(COLOURS[place % len(COLOURS)], dash)
 
 
 def tick_cells(panel: Axes, axis: PlaneAxis, *, is_across: bool) -> None:
-    """Label the cells of an axis: borders of real variables, names of others."""
+    """Label the cells of an axis: by borders for real variables, by names for others."""
     if axis.edges is not None:
         from matplotlib.ticker import MaxNLocator
 

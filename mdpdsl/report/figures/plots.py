@@ -1,4 +1,4 @@
-"""Single figures of runs as matplotlib pictures, from the same numbers as the report."""
+"""Single figures of runs drawn by matplotlib, from the same numbers as the report."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from matplotlib.collections import QuadMesh
     from matplotlib.figure import Figure
 
-#: Every figure with what it shows.
+#: Every figure with a description.
 FIGURES = {
-    "worst": "L_Worst over time, with the band of the trials and the optimum",
+    "worst": "L_Worst over time, with the range of the trials and the optimum",
     "average": "L_Avg over time",
     "coverage": "the share of pairs visited over time",
-    "ratios": "L_Worst and L_Avg as multiples of the optimum, a row for each run",
+    "ratios": "L_Worst and L_Avg as multiples of the optimum, one row per run",
     "visits": "visits over two variables",
     "complexity": "complexities c over two variables",
     "loss": "c/d_hat = n c/T over two variables",
     "error": "estimation errors over two variables",
     "radius": "l1 radii of confidence sets over two variables (estimates and live runs)",
-    "graph": "the model's graph",
+    "graph": "the graph of the model",
 }
 DOTS_PER_INCH = 200
 MOST_COLUMNS, MOST_PANELS = 3, 24
 
 
 class FigureError(SettingsError):
-    """A figure that there is not, or that these runs do not have; the message says which are."""
+    """A figure is unknown or missing in these runs; the message lists the available ones."""
 
 
 def available_figures(runs: Sequence[RunResult]) -> list[str]:
-    """Return the names of the figures that runs have."""
+    """Return the names of the figures that these runs have."""
     found = [kind.name for kind in KINDS if any(series_of(run, kind, "") for run in runs)]
     if any(run.ratio("worst") is not None for run in runs):
         found.append("ratios")
@@ -58,14 +58,14 @@ def available_figures(runs: Sequence[RunResult]) -> list[str]:
 def draw_figure(
     runs: Sequence[RunResult], name: str, axes: str | None = None, action: str | None = None
 ) -> Figure:
-    """Draw one figure of runs; raise FigureError, or AxesError where a model has no such axes."""
+    """Draw one figure of runs; raise FigureError, or AxesError if a model has no such axes."""
     if name not in FIGURES:
-        hint = did_you_mean(name, FIGURES) or f"there are {', '.join(FIGURES)}"
+        hint = did_you_mean(name, FIGURES) or f"choose from {', '.join(FIGURES)}"
         raise FigureError(f"there is no figure `{name}`; {hint}")
     has = available_figures(runs)
     if name not in has:
         plural = "these runs have" if len(runs) > 1 else f"{runs[0].path or runs[0].label} has"
-        raise FigureError(f"{plural} no figure `{name}`; there are {', '.join(has)}")
+        raise FigureError(f"{plural} no figure `{name}`; choose from {', '.join(has)}")
     labels = unique_labels(list(runs))
     if name in {kind.name for kind in KINDS}:
         kind = next(kind for kind in KINDS if kind.name == name)
@@ -75,15 +75,15 @@ def draw_figure(
         return plot_ratios(runs, labels)
     if name == "graph":
         if len(runs) > 1:
-            raise FigureError("the graph is of one run; give one")
+            raise FigureError("the graph shows a single run; choose one")
         return graph_figure(runs[0].graph, runs[0].model.title or runs[0].model.name)
     return _plot_maps(runs, labels, name, axes, action)
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure; the same figure gives the same file."""
+    """Write a figure to a file; equal figures give equal files."""
     if path.suffix.lower() not in FORMATS:
-        raise FigureError(f"a picture ends in {', '.join(FORMATS)}; got `{path.name}`")
+        raise FigureError(f"a picture must end in {', '.join(FORMATS)}, not `{path.name}`")
     undated = {".svg": {"Date": None, "Creator": None}, ".pdf": {"CreationDate": None}}
     with saving_options():
         metadata = undated.get(path.suffix.lower(), {"Software": None})
@@ -97,14 +97,16 @@ def _plot_maps(
     axes: str | None,
     action: str | None,
 ) -> Figure:
-    """Draw a map of each run that has the figure, with one range of colours."""
+    """Draw a map of each run that has the figure, all with the same range of colours."""
     maps = []
     for run, label in zip(runs, labels, strict=True):
         figure = pair_figures(run).get(name)
         if figure is not None:
             maps.append((plane_of(run.graph, axes).map(figure), label))
     if len(maps) > MOST_PANELS:
-        raise FigureError(f"{len(maps)} maps are too many for a picture; give {MOST_PANELS}")
+        raise FigureError(
+            f"{len(maps)} maps are too many for a picture; the limit is {MOST_PANELS}"
+        )
     places = [_slice(plane_map, action) for plane_map, _ in maps]
     ranges = [colour_ranges(m)[place] for (m, _), place in zip(maps, places, strict=True)]
     common = ColourRange(
@@ -146,13 +148,13 @@ def _slice(plane_map: PlaneMap, action: str | None) -> int:
         if action in names and names.count(action) == 1:
             return 1 + names.index(action)
     if not labels:
-        raise FigureError("--action chooses nothing where an axis is the action, or there is one")
-    hint = did_you_mean(action, labels) or f"there are {', '.join(labels)}"
+        raise FigureError("`action=` has no effect if an axis is the action, or there is only one")
+    hint = did_you_mean(action, labels) or f"choose from {', '.join(labels)}"
     raise FigureError(f"there is no action `{action}`; {hint}")
 
 
 def _are_unseen(plane_map: PlaneMap, place: int) -> BoolArray:
-    """Tell in which cells a pair was never visited, [n_up, n_across]."""
+    """Return the cells in which some pair was never visited, [n_up, n_across]."""
     values = plane_map.slices[place].values
     return np.asarray(np.isinf(values) | (plane_map.figure.is_summed & (values == 0)))
 
@@ -166,7 +168,7 @@ def _draw_map(panel: Axes, plane_map: PlaneMap, place: int, colours: ColourRange
     is_absent = np.isnan(values)
     is_unseen = _are_unseen(plane_map, place)
     norm = (LogNorm if colours.is_log else Normalize)(colours.low, colours.high)
-    # Values of 0 on a logarithmic scale have the first colour.
+    # On a logarithmic scale, values of 0 get the first colour.
     shown = np.where(is_absent | is_unseen, np.nan, values)
     shown = np.maximum(shown, colours.low) if colours.is_log else shown
     x, y = np.arange(values.shape[1] + 1), np.arange(values.shape[0] + 1)

@@ -1,4 +1,4 @@
-"""Measures over time, over the trials of a run: a line and a band."""
+"""Measures of a run over time: the mean over its trials as a line, their range as a band."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SeriesKind:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """The mean of a measure over trials, with the least and largest."""
+    """The mean of a measure over trials, with its least and largest value."""
 
     label: str
     step: FloatArray  # [n]
@@ -34,7 +34,7 @@ class Series:
 
     @property
     def has_band(self) -> bool:
-        """Whether trials differ."""
+        """Whether the trials differ."""
         return bool(np.any(self.high > self.low))
 
 
@@ -46,10 +46,10 @@ KINDS = (
 
 
 def series_of(run: RunResult, kind: SeriesKind, label: str) -> Series | None:
-    """Return a measure of a run over time; None where it has none to draw.
+    """Return a measure of a run over time; None if there is nothing to draw.
 
-    A trial has no L before it has visited every pair, so that a mean over a few of them would say
-    little: the line begins where half of the trials have one.
+    A trial has no L before it has visited every pair, and a mean over a few trials says little, so
+    the line starts when half of the trials have a value.
     """
     metrics = run.metrics
     if not metrics:
@@ -70,7 +70,7 @@ def series_of(run: RunResult, kind: SeriesKind, label: str) -> Series | None:
 
 
 def unique_labels(runs: Sequence[RunResult]) -> list[str]:
-    """Name runs so that no two have the same name."""
+    """Return a unique label for every run."""
     labels = [run.label for run in runs]
     if len(set(labels)) == len(labels):
         return labels

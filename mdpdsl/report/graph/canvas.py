@@ -1,7 +1,7 @@
-"""A sheet to draw graphs on: discs, cells, arrows and text in points, then a matplotlib figure.
+"""A canvas for graphs: discs, cells, arrows and text, turned into a matplotlib figure.
 
-Everything is measured in points (1/72 inch), text too, so that what fits here fits on paper.
-Arrows of one colour and width become one path, which keeps an SVG of a thousand arrows small.
+All lengths are in points (1/72 inch), also those of text, so that everything fits when printed.
+Arrows of the same colour and width become one path, which keeps an SVG of a thousand arrows small.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Text:
 
     @property
     def box(self) -> Box:
-        """Where it lies."""
+        """The rectangle that the text covers."""
         width, height = text_width(self.text, self.size, self.is_bold), self.size * 1.15
         left = self.at[0] - {"center": width / 2, "left": 0.0, "right": width}[self.anchor]
         return left, self.at[1] - height / 2, left + width, self.at[1] + height / 2
@@ -60,7 +60,7 @@ class Curve:
     head: float
 
     def at(self, share: float) -> Point:
-        """Return the point after this share of the way."""
+        """Return the point at this share of the curve."""
         weights = ((1 - share) ** 3, 3 * share * (1 - share) ** 2, 3 * share**2 * (1 - share))
         p = self.points
         return (
@@ -71,7 +71,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Disc:
-    """A filled circle, double where nothing leaves it; of width 0, a mere dot."""
+    """A filled circle, with a double border if nothing leaves it; of width 0, a plain dot."""
 
     at: Point
     radius: float
@@ -93,7 +93,7 @@ class Cell:
 
 @dataclass
 class Canvas:
-    """What has been drawn so far; from below: cells, curves, discs, text."""
+    """Everything drawn so far; the order from below is cells, curves, discs, text."""
 
     cells: list[Cell] = field(default_factory=list)
     curves: list[Curve] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Canvas:
         return min(lefts), min(bottoms), max(rights), max(tops)
 
     def write_on_curve(self, curve: Curve, text: str, size: float) -> None:
-        """Write beside other things on a curve, where it covers the least of them."""
+        """Write a text on a curve, at the place where it covers the least of what is there."""
         best, least = None, math.inf
         for share in (0.5, 0.42, 0.58, 0.34, 0.66, 0.27, 0.73, 0.2, 0.8):
             label = Text(curve.at(share), text, size, curve.colour, has_ground=True)
@@ -122,7 +122,7 @@ class Canvas:
         self.texts.append(best)
 
     def write_outside_loop(self, curve: Curve, angle: float, text: str, size: float) -> None:
-        """Write just beyond the far end of a loop that leaves its disc at `angle`."""
+        """Write a text just beyond the far end of a loop that leaves its disc at `angle`."""
         x, y = curve.at(0.5)
         half = text_width(text, size) / 2, 0.55 * size
         reach = 2.5 + half[0] * abs(math.cos(angle)) + half[1] * abs(math.sin(angle))
@@ -130,14 +130,14 @@ class Canvas:
         self.texts.append(Text(at, text, size, curve.colour))
 
     def has_text_on_text(self) -> bool:
-        """Tell whether two texts cover each other."""
+        """Return whether two texts overlap."""
         boxes = np.array([_grow(text.box, -0.5) for text in self.texts]).reshape(-1, 4)
         low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
         high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
         return bool(np.triu((high > low).all(axis=2), 1).any())
 
     def _covered_by(self, box: Box, own: Curve) -> float:
-        """Weigh what a box would lie upon: text and discs are worse than a line."""
+        """Return the weight of what a box would cover: text and discs count more than lines."""
         covered = 1000.0 * sum(_overlap(box, text.box) > 0 for text in self.texts)
         covered += 300.0 * sum(_overlap(box, _around(d.at, d.radius)) > 0 for d in self.discs)
         for curve in self.curves:
@@ -148,7 +148,7 @@ class Canvas:
         return covered
 
     def figure(self) -> Figure:
-        """Return the drawing as a figure just large enough, without touching global state."""
+        """Return the drawing as a figure that just fits it, without changing global state."""
         from matplotlib.figure import Figure
 
         left, bottom, right, top = _grow(self.bounds(), MARGIN)
@@ -233,13 +233,13 @@ class Canvas:
 
 
 def text_width(text: str, size: float, is_bold: bool = False) -> float:
-    """Return how wide a line of text is; bold letters are about an eighth wider."""
+    """Return the width of a line of text; bold letters are about an eighth wider."""
     return sum(map(_letter_width, text)) * size * (1.13 if is_bold else 1.0)
 
 
 @cache
 def _letter_width(letter: str) -> float:
-    """Return the advance of a letter of size 1; the scripts the font lacks are square."""
+    """Return the advance of a letter of size 1; letters that the font lacks are square."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     font = get_font(findfont(FontProperties(family=FONT)))
@@ -258,10 +258,10 @@ def arrow(
     width: float = 1.2,
     head: float = 6.0,
 ) -> Curve:
-    """Return an arrow that bows by `bend` points to its left, off both ends by the gaps."""
+    """Return an arrow that bends by `bend` points to its left, with gaps at both ends."""
     p, q = np.array(start), np.array(end)
     across = np.array([p[1] - q[1], q[0] - p[0]]) / max(float(np.hypot(*(q - p))), 1e-9)
-    # A cubic whose handles are 4/3 of the bow away passes through the bow at half-way.
+    # A cubic whose handles are at 4/3 of the bend passes through the bend at its midpoint.
     handles = [
         p + (q - p) * 0.28 + across * bend * 4 / 3,
         p + (q - p) * 0.72 + across * bend * 4 / 3,
@@ -272,7 +272,7 @@ def arrow(
 
 
 def loop(at: Point, radius: float, angle: float, colour: str, width: float = 1.2) -> Curve:
-    """Return an arrow from a disc to itself, on the side that `angle` says."""
+    """Return an arrow from a disc to itself, on the side of `angle`."""
     half, spread, reach = math.radians(19), math.radians(33), radius + 25
     turn = [angle - half, angle - spread, angle + spread, angle + half]
     lengths = [radius, reach, reach, radius + 0.5]
@@ -284,7 +284,7 @@ def loop(at: Point, radius: float, angle: float, colour: str, width: float = 1.2
 
 
 def _shaft(curve: Curve) -> Path:
-    """Return the line, which stops inside the head so that the tip is sharp."""
+    """Return the line of an arrow, which stops inside the head so that the tip is sharp."""
     from matplotlib.path import Path
 
     p = np.array(curve.points)

@@ -24,7 +24,7 @@ GAP = 46.0
 
 
 def draw_classes(graph: TransitionGraph, title: str) -> Canvas:
-    """Draw classes by number of states; with unknown dynamics, the states as one heap."""
+    """Draw classes with their numbers of states; one disc for all if dynamics are unknown."""
     canvas = Canvas()
     if not graph.has_dynamics:
         node = ClassNode(1, graph.n_states, False, False, 0, "")
@@ -55,7 +55,7 @@ def _radius(node: ClassNode, n_states: int) -> float:
 
 
 def _positions(structure: ClassStructure, radii: list[float]) -> FloatArray:
-    """Put nodes in columns by depth, each column centred, and many columns in rows to and fro."""
+    """Put nodes in centred columns by depth; many columns wrap into rows that alternate."""
     depths = sorted({node.depth for node in structure.nodes})
     n_rows = math.ceil(len(depths) / MOST_COLUMNS)
     row_length = math.ceil(len(depths) / n_rows)
@@ -97,7 +97,7 @@ def _largest_in_the_middle(column: list[int], radii: list[float]) -> list[int]:
 def _add_node(canvas: Canvas, node: ClassNode, at: tuple[float, float], radius: float) -> None:
     fill = CLOSED if node.is_closed else OPEN
     x, y = at
-    if node.n_classes > 1:  # a pile, for a group
+    if node.n_classes > 1:  # a stack of discs for a group
         for shift in (5.0, 2.5):
             canvas.discs.append(Disc((x + shift, y + shift), radius, fill))
     canvas.discs.append(
@@ -130,7 +130,7 @@ def _notes(structure: ClassStructure) -> list[str]:
     closed = f"{structure.n_closed:,} of them closed" if structure.n_closed else "none closed"
     notes = [f"{structure.n_classes:,} communicating classes, {closed}; numbers: states"]
     if structure.is_grouped:
-        notes.append("small classes at about the same depth are grouped, closed ones apart")
+        notes.append("small classes of similar depth are grouped, closed ones separately")
     return notes
 
 

@@ -1,9 +1,9 @@
-"""Where the states of a small graph are drawn: on a line, or so that near states lie near.
+"""Positions of the states of a small graph: on a line, a circle, or by the steps between them.
 
 The free layout minimises the stress  sum_ij (|x_i - x_j| - d_ij)^2 / d_ij^2  over positions x,
 where d is the number of steps between two states (Kamada and Kawai 1989), by majorization
-(Gansner, Koren and North 2004) from classical scaling: no random start, so the same picture
-every time.
+(Gansner, Koren and North 2004). It starts from classical scaling, not at random, so that equal
+graphs give equal pictures.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ import numpy as np
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
-#: States in one row of a chain before it turns round.
+#: The number of states in a row of a chain before it wraps.
 CHAIN_ROW = 16
-#: A chain is a model in which this share of moves goes at most two states further or back.
+#: A model is a chain if this share of its moves is by at most two states.
 CHAIN_SHARE = 0.9
 N_SWEEPS = 300
-#: Probabilities and distances that agree to so many digits are equal.
+#: Probabilities and distances that agree to this many digits count as equal.
 TIE_DIGITS = 9
 
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """The most likely successor of every pair that is not the state itself."""
+    """The most likely successor of every pair, other than the state itself."""
 
-    pair: IntArray  # [n_moves]  the pairs that move at all
+    pair: IntArray  # [n_moves]  the pairs that can leave their state
     target: IntArray  # [n_moves]
     probability: FloatArray  # [n_moves]
-    is_only: bool  # whether no pair has a second place to go
+    is_only: bool  # whether no pair has a second such successor
 
 
 def likely_moves(graph: TransitionGraph) -> Moves:
-    """Find where every pair most likely goes when it goes anywhere.
+    """Find the most likely move of every pair that can leave its state.
 
-    Of equally likely places it is the one nearest to the mean place, then the first.
+    Of equally likely successors, the one nearest to their mean is chosen, then the first.
     """
     branch_pair = np.repeat(np.arange(graph.n_pairs), np.diff(graph.successor_start))
     away = np.flatnonzero(graph.successor != graph.pair_state[branch_pair])
@@ -55,7 +55,7 @@ def likely_moves(graph: TransitionGraph) -> Moves:
 
 
 def _distance_from_mean(graph: TransitionGraph, branch_pair: IntArray) -> FloatArray:
-    """Return how far each successor is from the mean of its pair, in cells squared."""
+    """Return the squared distance of each successor from the mean of its pair, in cells."""
     distance = np.zeros(graph.n_branches)
     for variable in graph.states.variables:
         cell = graph.states.cells(variable.name)[graph.successor].astype(np.float64)
@@ -65,7 +65,7 @@ def _distance_from_mean(graph: TransitionGraph, branch_pair: IntArray) -> FloatA
 
 
 def merge_moves(graph: TransitionGraph, moves: Moves) -> Moves:
-    """Keep one move from a state to another, the likeliest, whatever the action."""
+    """Keep only the most likely move between any two states, whatever its action."""
     state = graph.pair_state[moves.pair].astype(np.int64)
     order = np.lexsort((-moves.probability, moves.target, state))
     codes = state[order] * graph.n_states + moves.target[order]
@@ -74,7 +74,7 @@ def merge_moves(graph: TransitionGraph, moves: Moves) -> Moves:
 
 
 def absorbing_states(graph: TransitionGraph) -> BoolArray:
-    """Tell which states no action ever leaves, [n_states]."""
+    """Return which states no action leaves, [n_states]."""
     absorbing = np.full(graph.n_states, graph.has_dynamics)
     origin = np.repeat(np.arange(graph.n_states), np.diff(graph.branch_start))
     absorbing[origin[origin != graph.successor]] = False
@@ -82,7 +82,7 @@ def absorbing_states(graph: TransitionGraph) -> BoolArray:
 
 
 def is_chain(graph: TransitionGraph, moves: Moves) -> bool:
-    """Tell whether states are the values of one number that changes little by little."""
+    """Return whether states are the values of one number that changes in small steps."""
     variables = graph.states.variables
     if len(variables) != 1 or variables[0].kind == "enum" or len(moves.pair) == 0:
         return False
@@ -91,7 +91,7 @@ def is_chain(graph: TransitionGraph, moves: Moves) -> bool:
 
 
 def chain_layout(n_states: int) -> FloatArray:
-    """Place states on a line, which turns round at the end of every row, [n_states, 2]."""
+    """Place states on a line, which turns back at the end of every row, [n_states, 2]."""
     row_length = CHAIN_ROW
     if n_states > CHAIN_ROW:  # rows of about equal length, three times as wide as high
         row_length = max(CHAIN_ROW, int(np.ceil(np.sqrt(1.5 * n_states))))
@@ -101,17 +101,17 @@ def chain_layout(n_states: int) -> FloatArray:
 
 
 def ring_layout(n_states: int) -> FloatArray:
-    """Place states on a circle, the first at the left, then clockwise, [n_states, 2]."""
+    """Place states on a circle, clockwise from the left, [n_states, 2]."""
     angle = np.pi - 2 * np.pi * np.arange(n_states) / n_states
     radius = 0.5 / np.sin(np.pi / max(n_states, 2))
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
 
 
 def stress_layout(steps: BoolArray, start: IntArray) -> FloatArray:
-    """Place states so that distances follow the number of steps, about 1 per step, [n_states, 2].
+    """Place states at distances of about the number of steps between them, [n_states, 2].
 
-    `steps` says which states are a step apart, [n_states, n_states]; the states of `start` come to
-    the left.
+    `steps` marks the states that are one step apart, [n_states, n_states]; the states of `start`
+    are put on the left.
     """
     n_states = len(steps)
     if n_states < 3:
@@ -145,14 +145,14 @@ def _distances(steps: BoolArray) -> FloatArray:
         distance[further] = length
         reached = further
     longest = distance[np.isfinite(distance)].max()
-    # Parts that nothing connects stay apart, but on one sheet.
+    # Unconnected parts are kept apart, but on the same page.
     distance[~np.isfinite(distance)] = max(2.0, 0.75 * longest + 1)
     return distance
 
 
 def _classical_scaling(distance: FloatArray) -> FloatArray:
     n_states = len(distance)
-    # A slight bias by number breaks the ties of symmetric graphs the same way everywhere.
+    # A slight bias by number breaks the ties of symmetric graphs in the same way everywhere.
     bias = 1 + 0.02 * np.sin(np.arange(n_states))
     squared = (distance * bias[:, None] * bias[None, :]) ** 2
     centre = np.eye(n_states) - 1 / n_states
@@ -162,7 +162,7 @@ def _classical_scaling(distance: FloatArray) -> FloatArray:
 
 
 def _lay_along(position: FloatArray, start: IntArray) -> FloatArray:
-    """Turn the longest direction level, with the start to the left and low numbers on top."""
+    """Rotate so that the longest direction is horizontal, the start left, low numbers on top."""
     centred = position - position.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     turned: FloatArray = centred @ axes.T
@@ -175,7 +175,7 @@ def _lay_along(position: FloatArray, start: IntArray) -> FloatArray:
 
 
 def _separate(position: FloatArray, least: float = 0.62) -> FloatArray:
-    """Push states apart that lie nearer than `least` of a step."""
+    """Push apart states that are closer than `least` of a step."""
     for _ in range(200):
         offset = position[:, None] - position[None]
         apart = np.linalg.norm(offset, axis=2)
@@ -183,7 +183,7 @@ def _separate(position: FloatArray, least: float = 0.62) -> FloatArray:
         lack = np.maximum(least - apart, 0)
         if not lack.any():
             break
-        # States on the very same spot are sent off in directions of their own.
+        # States at the same position are moved in different directions.
         number = np.arange(len(position))
         own = np.stack([np.cos(number), np.sin(number)], axis=1)
         way = np.where(apart[..., None] < 1e-6, own[:, None] - own[None], offset)

@@ -1,4 +1,4 @@
-"""States as discs, branches as arrows in the colour of their action: pictures of small graphs."""
+"""Pictures of small graphs: states as discs, branches as arrows in the colour of their action."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from mdpdsl.report.graph.style import (
     size_note,
 )
 
-#: Up to here every branch is drawn, with its probability.
+#: Up to this size, every branch is drawn with its probability.
 FULL_N_STATES = 16
 FULL_N_BRANCHES = 64
-#: How far to pull states apart, until no number lies upon another.
+#: Factors by which to spread the states, tried in turn until no two numbers overlap.
 STRETCHES = (1.0, 1.25, 1.6, 2.0)
 LABEL_SIZE = 9.0
 LEAST_LABEL_SIZE = 5.0
@@ -45,7 +45,7 @@ PROBABILITY_SIZE = 7.5
 
 
 def draw_network(graph: TransitionGraph, title: str) -> Canvas:
-    """Draw every branch of a small graph, or where every pair most likely goes."""
+    """Draw every branch of a small graph, or only the most likely move of every pair."""
     moves = likely_moves(graph)
     is_full = graph.n_states <= FULL_N_STATES and graph.n_branches <= FULL_N_BRANCHES
     positions = _positions(graph, moves, is_full)
@@ -81,7 +81,7 @@ def _draw_at(
 
 
 def arrow_bend(at: FloatArray, state: int, target: int, radius: float, least: float) -> float:
-    """Return how far an arrow must bow to its left to clear the states between its ends."""
+    """Return how far an arrow must bend to its left to clear the states between its ends."""
     way = at[target] - at[state]
     far = float(np.hypot(*way))
     along = (at - at[state]) @ way / far
@@ -110,7 +110,7 @@ def _positions(graph: TransitionGraph, moves: Moves, is_full: bool) -> FloatArra
 
 
 def _disc_size(graph: TransitionGraph, largest: float) -> tuple[float, float]:
-    """Return the radius of the discs and the size of the letters that fit all labels in."""
+    """Return the radius of the discs and the size of the letters so that all labels fit."""
     labels = [_lines(graph.states.label(s)) for s in range(graph.n_states)]
     rim = 5.5 if absorbing_states(graph).any() else 2.5
     for size in np.arange(LABEL_SIZE, LEAST_LABEL_SIZE - 0.1, -0.5):
@@ -124,7 +124,7 @@ def _disc_size(graph: TransitionGraph, largest: float) -> tuple[float, float]:
 
 
 def _lines(label: str) -> list[str]:
-    """Break a label between values or words, so that it becomes about as high as wide."""
+    """Break a label between values or words, so that its height and width are similar."""
     if len(label) <= 5:
         return [label]
     wide = max(6, round(1.6 * math.sqrt(len(label))))
@@ -159,7 +159,7 @@ def _add_discs(
 def _add_branches(
     canvas: Canvas, graph: TransitionGraph, at: FloatArray, radius: float, colours: list[str]
 ) -> dict[int, list[float]]:
-    """Draw every branch with its probability; return the directions taken at every state."""
+    """Draw every branch with its probability; return the directions in use at every state."""
     taken: dict[int, list[float]] = defaultdict(list)
     rank: dict[tuple[int, int], int] = defaultdict(int)
     loops: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -197,7 +197,7 @@ def _add_branches(
 
 
 def _branch_text(graph: TransitionGraph, pair: int, branch: int) -> str:
-    """Say a branch's probability, unless it is certain, and its reward, unless it is 0."""
+    """Return the probability of a branch, unless it is 1, and its reward, unless it is 0."""
     p = float(graph.probability[branch])
     text = "" if p == 1 else f"{p:.2g}" if p < 0.995 else f"{p:.4g}"
     rewards = graph.branch_reward if graph.branch_reward is not None else graph.reward
@@ -239,7 +239,7 @@ def _add_moves(
 
 
 def move_width(probability: float) -> float:
-    """Return one of three widths: unlikely, even, likely."""
+    """Return one of three widths: for unlikely, even and likely moves."""
     return 0.6 if probability < 1 / 3 else 1.0 if probability < 2 / 3 else 1.5
 
 
@@ -250,7 +250,7 @@ def _add_starts(
     radius: float,
     taken: dict[int, list[float]],
 ) -> None:
-    """Point a short black arrow at every initial state, from where nothing else comes."""
+    """Point a short black arrow at every initial state, from a direction that is free."""
     for start in marked_starts(graph).tolist():
         angle = _free_angles(taken[start], 1)[0]
         x, y = _xy(at, start)
@@ -265,9 +265,9 @@ def _notes(graph: TransitionGraph, moves: Moves, is_full: bool) -> list[str]:
     if not graph.has_dynamics:
         return notes
     if is_full:
-        said = "numbers: probability where it is not 1"
         has_reward = graph.reward is not None and bool(np.any(graph.reward))
-        notes.append(said + (" (reward where it is not 0)" if has_reward else ""))
+        rewards = " (rewards other than 0)" if has_reward else ""
+        notes.append(f"numbers: probabilities other than 1{rewards}")
     else:
         notes.append(moves_note(graph, moves.is_only, "state"))
     return notes
@@ -284,7 +284,7 @@ def _keys(graph: TransitionGraph, actions: list[Key]) -> list[Key]:
 
 
 def _free_angles(taken: list[float], n_angles: int) -> list[float]:
-    """Return directions between those taken, evenly spread in the widest gaps."""
+    """Return free directions, evenly spread in the widest gaps between those in use."""
     if not taken:
         return [math.pi - 2 * math.pi * i / n_angles for i in range(n_angles)]
     angles = np.sort(np.mod(taken, 2 * math.pi))

@@ -1,7 +1,9 @@
-"""A model as a picture: its states and branches, or above 200 states its communicating classes."""
+"""A picture of a model: states and branches, or communicating classes above 200 states."""
 
 from __future__ import annotations
 
+import io
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,12 +24,12 @@ FORMATS = (".svg", ".png", ".pdf")
 
 
 def draw_graph(graph: TransitionGraph, path: str | Path, title: str = "") -> None:
-    """Draw a graph into an `.svg`, `.png` or `.pdf` file; the same graph gives the same file."""
+    """Draw a graph to an `.svg`, `.png` or `.pdf` file; equal graphs give equal files."""
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"a picture ends in {', '.join(FORMATS)}; got {path.name!r}")
+        raise ValueError(f"a picture must end in {', '.join(FORMATS)}, not {path.name!r}")
     figure = graph_figure(graph, title)
-    # Without these, the file would hold the time of day and random names.
+    # Otherwise the file would contain the time of day and random names.
     undated = {".svg": {"Date": None, "Creator": None}, ".pdf": {"CreationDate": None}}
     with saving_options():
         figure.savefig(
@@ -37,13 +39,29 @@ def draw_graph(graph: TransitionGraph, path: str | Path, title: str = "") -> Non
         )
 
 
+def inline_svg(graph: TransitionGraph, title: str = "") -> str:
+    """Return the picture of a graph as SVG for a page; equal graphs give equal texts."""
+    buffer = io.StringIO()
+    with saving_options():
+        undated = {"Date": None, "Creator": None}
+        graph_figure(graph, title).savefig(buffer, format="svg", metadata=undated)
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # Identifiers must differ from those of other pictures on the page.
+    prefix = f"g{graph.hash[:8]}-"
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}\1"', svg)
+    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}\1)", svg)
+    return re.sub(r'(xlink:href|href)="#([^"]+)"', rf'\1="#{prefix}\2"', svg)
+
+
 @contextmanager
 def saving_options() -> Iterator[None]:
-    """Have SVG with text as text, and with the same names each time."""
+    """Write SVG with text as text, and with reproducible identifiers."""
     from matplotlib import rc_context
 
     with warnings.catch_warnings(), rc_context({"svg.hashsalt": "mdpdsl", "svg.fonttype": "none"}):
-        # A name in a script that the font lacks is drawn as boxes, or by the browser's own font.
+        # Letters that the font lacks are drawn as boxes, or with the browser's own font.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 

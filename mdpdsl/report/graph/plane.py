@@ -1,4 +1,4 @@
-"""Models of two variables on their plane: a cell per state, an arrow per pair, axes by name."""
+"""Pictures of models with two variables: a cell per state, an arrow per pair, named axes."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from mdpdsl.report.graph.style import (
     size_note,
 )
 
-#: Names that people read from top to bottom, and those beside them that they read across.
+#: Names of vertical variables, and those of the horizontal ones that usually go with them.
 DOWNWARD = ("row", "r", "i", "line")
 UPWARD = ("y", "height", "altitude")
 ACROSS = ("col", "column", "c", "j", "x", "width")
 TICK_SIZE = 8.0
-#: Fewer states are better drawn with all their branches than on a plane.
+#: Models with fewer states are better drawn with all their branches.
 FULL_PICTURE_N_STATES = 6
 MOST_CELLS_PER_STATE = 3
-#: How far an arrow that wraps round leaves the plane, in cells.
+#: The distance by which an arrow that wraps leaves the plane, in cells.
 BEYOND = 0.4
 
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """A variable across or up the sheet; `sign` is -1 where it grows downwards."""
+    """A horizontal or vertical variable; `sign` is -1 if it grows downwards."""
 
     variable: Variable
     cells: IntArray  # [n_states]
@@ -48,17 +48,17 @@ class _Axis:
 
     @property
     def at(self) -> FloatArray:
-        """Where every state lies, [n_states]."""
+        """The position of every state, [n_states]."""
         return self.sign * self.pitch * self.cells.astype(np.float64)
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The outer borders of the first and last cell, the lower first."""
+        """The outer borders of the first and last cell, in ascending order."""
         far = self.sign * self.pitch * (self.variable.size - 1)
         return min(0.0, far) - self.pitch / 2, max(0.0, far) + self.pitch / 2
 
     def way(self, states: IntArray, targets: IntArray) -> FloatArray:
-        """Return how far targets are, the short way round where the variable wraps."""
+        """Return the signed distances to targets, the shorter way round if the variable wraps."""
         size = self.variable.size
         step = self.cells[targets] - self.cells[states]
         if self.variable.wraps and size > 2:
@@ -67,7 +67,7 @@ class _Axis:
 
 
 def is_plane(graph: TransitionGraph) -> bool:
-    """Tell whether the states fill a plane of two variables, of which one or both are numbers."""
+    """Return whether the states fill a plane of two variables, at least one of them numeric."""
     variables = graph.states.variables
     if len(variables) != 2 or graph.n_states <= FULL_PICTURE_N_STATES:
         return False
@@ -76,7 +76,7 @@ def is_plane(graph: TransitionGraph) -> bool:
 
 
 def draw_plane(graph: TransitionGraph, title: str) -> Canvas:
-    """Draw every state in its cell, and where every pair most likely goes."""
+    """Draw every state in its cell, and the most likely move of every pair."""
     across, up = _axes(graph)
     canvas = Canvas()
     moves, colours = likely_moves(graph), action_colours(graph)
@@ -98,7 +98,10 @@ def draw_plane(graph: TransitionGraph, title: str) -> Canvas:
 
 
 def _axes(graph: TransitionGraph) -> tuple[_Axis, _Axis]:
-    """Choose which variable goes across: the first, unless it has names or is by name upright."""
+    """Return the horizontal and the vertical axis.
+
+    The first variable is horizontal, unless it is an enumeration or has the name of a vertical one.
+    """
     first, second = graph.states.variables
     names = first.name.lower(), second.name.lower()
     is_turned = names[0] in DOWNWARD + UPWARD and names[1] in ACROSS
@@ -147,7 +150,7 @@ def _add_moves(
     up: _Axis,
     colours: list[str],
 ) -> None:
-    """Draw the moves side by side where they share both ends, on the right hand of each."""
+    """Draw moves; those between the same two states are side by side, each on its right."""
     states = graph.pair_state[moves.pair].astype(np.int64)
     ways = np.stack([across.way(states, moves.target), up.way(states, moves.target)], axis=1)
     start = np.stack([across.at[states], up.at[states]], axis=1)
@@ -181,7 +184,7 @@ def _add_moves(
 def _stop_outside(
     begin: FloatArray, end: FloatArray, limits: tuple[float, ...], beyond: float
 ) -> FloatArray:
-    """Cut a move that wraps round shortly after it leaves the plane."""
+    """Cut off a move that wraps shortly after it leaves the plane."""
     way, share = end - begin, 1.0
     for axis in (0, 1):
         low, high = limits[2 * axis] - beyond, limits[2 * axis + 1] + beyond
@@ -193,7 +196,7 @@ def _stop_outside(
 
 
 def _add_ticks(canvas: Canvas, across: _Axis, up: _Axis) -> None:
-    """Write values below and to the left, as many as fit, and the names of the variables."""
+    """Write as many values as fit below and on the left, and the names of the variables."""
     beyond = BEYOND * min(across.pitch, up.pitch)
     left = across.ends[0] - (beyond if across.variable.wraps else 0)
     bottom = up.ends[0] - (beyond if up.variable.wraps else 0)

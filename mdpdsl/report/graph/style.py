@@ -1,4 +1,4 @@
-"""What all pictures of graphs share: colours of actions, tints of labels, heading and legend."""
+"""The common style of pictures of graphs: colours of actions, tints of labels, heading, legend."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ TITLE_SIZE = 13.0
 NOTE_SIZE = 8.5
 LEGEND_SIZE = 8.5
 LEAST_WIDTH = 400.0
-#: More names than this in a legend help no one, nor do more colours among many arrows.
+#: The most entries of a legend, and the most colours of arrows, that are still useful.
 LEGEND_LIMIT = 12
 ARROW = "#5b6470"
 
 
 @dataclass(frozen=True)
 class Key:
-    """One entry of a legend: a sign (`arrow`, `fill`, `start`, `dot`, `double`, `none`), a name."""
+    """An entry of a legend: a sign (`arrow`, `fill`, `start`, `dot`, `double`, `none`), a name."""
 
     kind: str
     colour: str
@@ -34,14 +34,14 @@ class Key:
 
 @dataclass(frozen=True)
 class Tints:
-    """The fill of every state by the labels it has, and what the fills mean."""
+    """The fill of every state by its labels, and the legend of the fills."""
 
     of_state: tuple[str, ...]  # [n_states]
     keys: tuple[Key, ...]
 
 
 def action_keys(graph: TransitionGraph, colours: Sequence[str]) -> list[Key]:
-    """Return the legend of the actions, the first and last of them where there are many."""
+    """Return the legend of the actions; of many, only the first ones and the last."""
     names = graph.actions.labels
     if len(names) <= LEGEND_LIMIT:
         return [Key("arrow", c, shorten(n, 28)) for c, n in zip(colours, names, strict=True)]
@@ -53,7 +53,7 @@ def action_keys(graph: TransitionGraph, colours: Sequence[str]) -> list[Key]:
 
 
 def label_tints(graph: TransitionGraph) -> Tints:
-    """Give every combination of labels a tint, the rarer ones beyond the palette one in common."""
+    """Give every combination of labels a tint; rare ones beyond the palette share the last."""
     names = list(graph.labels)
     sets = [tuple(n for n in names if graph.labels[n][s]) for s in range(graph.n_states)]
     combinations = sorted({s for s in sets if s}, key=lambda c: (-sets.count(c), c))
@@ -68,13 +68,13 @@ def label_tints(graph: TransitionGraph) -> Tints:
 
 
 def marked_starts(graph: TransitionGraph) -> IntArray:
-    """Return the initial states worth a mark: none where more than half of all states are."""
+    """Return the initial states to mark: none if more than half of all states are initial."""
     starts = np.flatnonzero(graph.initial > 0)
     return starts if len(starts) <= max(1, graph.n_states // 2) else starts[:0]
 
 
 def size_note(graph: TransitionGraph) -> str:
-    """Say how large a model is, and where it starts if no mark does."""
+    """Return the size of a model, and where it starts if that is not marked."""
     parts = [_count(graph.n_states, "state"), _count(graph.n_pairs, "pair")]
     if graph.has_dynamics:
         parts.append(_count(graph.n_branches, "branch", "branches"))
@@ -87,17 +87,16 @@ def size_note(graph: TransitionGraph) -> str:
 
 
 def moves_note(graph: TransitionGraph, is_only: bool, where: str) -> str:
-    """Say what the arrows of a picture of moves mean; `where` a move leads to."""
+    """Return the meaning of the arrows in a picture of moves; `where` names what they lead to."""
     if graph.n_actions > MOST_COLOURS:
-        said = f"one for all of the {graph.n_actions} actions that most likely move there"
-        return f"arrows: {said}"
+        return f"arrows: likely moves, one for all of the {graph.n_actions} actions that make them"
     if is_only:
-        return "arrows: where each action moves to"
+        return "arrows: the move of each action"
     return f"arrows: the most likely move of each action to another {where}, thick if likely"
 
 
 def add_heading(canvas: Canvas, title: str, notes: Sequence[str], keys: Sequence[Key]) -> None:
-    """Put title, notes and legend above what is drawn, flush left, the legend in rows."""
+    """Put title, notes and legend above the drawing, left-aligned, the legend in rows."""
     left, _, right, top = canvas.bounds()
     width = max(right - left, LEAST_WIDTH)
     rows = _legend_rows(keys, width)

@@ -1,1 +1,1 @@
-"""The report as one HTML page: charts and maps as inline SVG, no library, no network."""
+"""The report as one HTML page, which needs no library and no network."""

@@ -1,18 +1,18 @@
-"""Runs of one model side by side: a row each, ratios to the optimum, measures over time."""
+"""Runs of one model compared: a table, ratios to the optimum, and measures over time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from mdpdsl.estimate.run_result import RunResult
+from mdpdsl.report.figures.dot_chart import RatioRow, dot_chart
+from mdpdsl.report.figures.line_chart import legend, line_chart, swatch
 from mdpdsl.report.figures.series import KINDS, series_of
-from mdpdsl.report.page.dot_chart import RatioRow, dot_chart
-from mdpdsl.report.page.line_chart import legend, line_chart, swatch
-from mdpdsl.report.page.markup import number, percent, table, text
+from mdpdsl.report.markup import number, percent, table, text
 
 
 def comparison_table(runs: Sequence[RunResult], labels: Sequence[str]) -> str:
-    """Return a row for each run, the best figures in bold, and the optimum below."""
+    """Return a table with a row per run, the best figures in bold, and the optimum below."""
     has_optimum = any(run.optimum is not None for run in runs)
     best = {name: _least(runs, name) for name in ("worst", "average")}
     rows = []
@@ -32,7 +32,7 @@ def comparison_table(runs: Sequence[RunResult], labels: Sequence[str]) -> str:
                 cells.append("–" if ratio is None else f"{number(ratio, 3)}×")
         speed = None if run.kind == "estimate" else run.speed
         cells += [
-            percent(figures.failure_rate),
+            f"{round(figures.failure_rate * figures.n_trials)} of {figures.n_trials}",
             percent(figures.coverage),
             f"{figures.transitions:,.0f}",
             "–" if not speed else f"{speed:,.0f}",
@@ -44,12 +44,12 @@ def comparison_table(runs: Sequence[RunResult], labels: Sequence[str]) -> str:
         rows.append(["optimum", worst, "1×", average, "1×", "", "", "", ""])
     ratio_head = ["ratio"] if has_optimum else []
     head = ["run", "L_Worst", *ratio_head, "L_Avg", *ratio_head]
-    head += ["failed", "visited", "transitions", "steps/s"]
+    head += ["failed trials", "pairs visited", "transitions", "steps/s"]
     return table(head, rows, left=1)
 
 
 def ratio_chart(runs: Sequence[RunResult], labels: Sequence[str], name: str) -> str:
-    """Return the ratios to the optimum as a picture; nothing where no optimum is known."""
+    """Return a chart of the ratios to the optimum; empty if no optimum is known."""
     if all(run.optimum is None for run in runs):
         return ""
     rows = []
@@ -64,9 +64,7 @@ def ratio_chart(runs: Sequence[RunResult], labels: Sequence[str], name: str) -> 
                 _share(figures.average_se, least.get("average")),
             )
         )
-    caption = (
-        "<b>Beside the best possible</b> <span>less is better; bars are standard errors</span>"
-    )
+    caption = "<b>Relative to the optimum</b> <span>less is better; bars are standard errors</span>"
     return (
         f'<figure class="plot" id="{name}-ratios"><figcaption>{caption}</figcaption>'
         f"{dot_chart(rows)}</figure>"
@@ -74,7 +72,7 @@ def ratio_chart(runs: Sequence[RunResult], labels: Sequence[str], name: str) -> 
 
 
 def metric_charts(runs: Sequence[RunResult], labels: Sequence[str], name: str) -> str:
-    """Return the measures over time, a chart each; those without any line are left out."""
+    """Return a chart for each measure over time; charts without a line are left out."""
     charts = []
     for kind in KINDS:
         found = [series_of(run, kind, label) for run, label in zip(runs, labels, strict=True)]
@@ -84,7 +82,7 @@ def metric_charts(runs: Sequence[RunResult], labels: Sequence[str], name: str) -
             continue
         note = kind.note
         if any(line.has_band for line in lines):
-            note += "; line: mean, band: least to largest of the trials"
+            note += "; line: mean of the trials, band: least to largest"
         symbols = {run.reference.symbol for run in runs}
         if symbols == {"ĉ"}:
             note = note.replace("n·c/T", "n·ĉ/T")
@@ -98,7 +96,7 @@ def metric_charts(runs: Sequence[RunResult], labels: Sequence[str], name: str) -
 
 
 def _least(runs: Sequence[RunResult], name: str) -> float | None:
-    """Return the best figure among runs that are measured alike; None where they are not."""
+    """Return the best figure among runs; None if they are measured differently."""
     if len({run.reference.source for run in runs}) > 1:
         return None
     values = [getattr(run.figures, name) for run in runs]

@@ -1,4 +1,4 @@
-// Values under the pointer, and a switch between light and dark. The page is whole without it.
+// Values under the pointer, and a switch between light and dark. The page works without it.
 (function () {
   "use strict";
   var root = document.documentElement;
@@ -14,7 +14,7 @@
     try { localStorage.setItem("mdpdsl-theme", root.dataset.theme); } catch (error) { /* as above */ }
   });
 
-  // With scripts, titles would show a second time.
+  // With scripts, the tip replaces the titles, which would otherwise show as well.
   document.querySelectorAll("[data-tip] > title").forEach(function (title) { title.remove(); });
 
   function show(event, words) {

@@ -1,4 +1,4 @@
-"""The report: one HTML page for one run or several, that needs nothing but a browser."""
+"""The report: one HTML page about one or more runs, which needs nothing but a browser."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 
 from mdpdsl.estimate.run_result import RunResult
+from mdpdsl.report.figures.heat_map import (
+    heat_map,
+    selector,
+    selector_style,
+    shared_definitions,
+)
+from mdpdsl.report.figures.pair_figures import pair_figures
+from mdpdsl.report.figures.plane_map import PlaneMap, plane_of
 from mdpdsl.report.figures.series import unique_labels
+from mdpdsl.report.markup import text
 from mdpdsl.report.page.comparison import comparison_table, metric_charts, ratio_chart
-from mdpdsl.report.page.heat_map import selector_style, shared_definitions
-from mdpdsl.report.page.maps import maps_section
-from mdpdsl.report.page.markup import text
 from mdpdsl.report.page.run_sections import (
     graph_section,
     notes,
@@ -19,21 +25,26 @@ from mdpdsl.report.page.run_sections import (
     settings_section,
 )
 
-#: Bytes of a page, and what of them the maps of all runs may take.
+#: The largest size of a page in bytes, and the parts for the maps of all runs and for graphs.
 MOST_BYTES = 3_000_000
 MAP_BYTES = 1_900_000
 GRAPH_BYTES = 400_000
 
-#: Told how many runs are drawn, and of how many.
+#: With more actions than this, maps show all actions together only.
+MOST_ACTIONS = 24
+#: The most cells along an axis; the next smaller number is tried if a page would be too large.
+CELLS = (256, 128, 64, 32, 16)
+
+#: Called with the number of runs drawn so far, and of all runs.
 Progress = Callable[[int, int], None]
 
 
 def report_page(
     runs: Sequence[RunResult], axes: str | None = None, progress: Progress | None = None
 ) -> str:
-    """Return the page of runs; raise AxesError where a model has no such axes.
+    """Return the page of runs; raise AxesError if a model has no such axes.
 
-    Runs of different models are told one model after the other.
+    Runs are grouped by model.
     """
     groups: dict[tuple[str, str], list[RunResult]] = {}
     for run in runs:
@@ -48,7 +59,7 @@ def report_page(
             body.append("<h2>Each run</h2>")
         has_graph = False
         for place, (run, label) in enumerate(zip(group, labels, strict=True)):
-            maps, n = maps_section(run, f"{name}-r{place}", axes, room)
+            maps, n = _maps_section(run, f"{name}-r{place}", axes, room)
             n_slices = max(n_slices, n)
             graph = "" if has_graph else graph_section(run)
             if len(graph) > GRAPH_BYTES // len(groups):
@@ -66,7 +77,7 @@ def report_page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         f"<title>{text(title)}</title><style>{style}</style>"
-        # Before anything is drawn, so that a page chosen dark does not flash.
+        # Before anything is drawn, so that a page in dark mode does not flash.
         f"<script>{_asset('theme.js')}</script></head><body>{shared_definitions()}"
         '<button id="theme" type="button" hidden aria-label="Switch between light and dark">'
         "◐</button>"
@@ -97,30 +108,70 @@ def _group_head(runs: Sequence[RunResult]) -> str:
 def _overview(runs: Sequence[RunResult], labels: Sequence[str], name: str) -> str:
     charts = metric_charts(runs, labels, name)
     if len(runs) == 1:
-        told = "".join(f'<p class="note">{text(note)}</p>' for note in notes(runs[0]))
         shown = f'<h2>Over time</h2><div class="plots">{charts}</div>' if charts else ""
-        return f"<section>{result_cards(runs[0])}{told}</section><section>{shown}</section>"
+        cards = f"{result_cards(runs[0])}{_notes(runs[0])}"
+        return f"<section>{cards}</section><section>{shown}</section>"
     shown = ratio_chart(runs, labels, name) + charts
-    plots = f'<section><h2>How they did</h2><div class="plots">{shown}</div></section>'
+    plots = f'<section><h2>Results</h2><div class="plots">{shown}</div></section>'
     return f"<section>{comparison_table(runs, labels)}</section>{plots if shown else ''}"
 
 
 def _details(run: RunResult, label: str, maps: str, graph: str, *, is_alone: bool) -> str:
     parts = [
-        f"<h2>Where</h2>{maps}",
-        f'<h2>Worst pairs</h2><p class="quiet">The pairs that are known least: the largest '
+        f"<h2>Maps</h2>{maps}",
+        f'<h2>Worst pairs</h2><p class="quiet">The least well-known pairs, with the largest '
         f"n{run.reference.symbol}/T.</p>{pairs_section(run)}",
         f"<h2>Graph</h2>{graph}" if graph else "",
-        f"<h2>What was run</h2>{settings_section(run)}",
+        f"<h2>Settings</h2>{settings_section(run)}",
     ]
     body = "".join(f"<section>{part}</section>" for part in parts if part)
     if is_alone:
         return body
-    told = "".join(f'<p class="note">{text(note)}</p>' for note in notes(run))
     body = body.replace("<h2>", "<h3>").replace("</h2>", "</h3>")
     return (
-        f'<details class="run"><summary>{text(label)}</summary>{result_cards(run)}{told}{body}'
-        "</details>"
+        f'<details class="run"><summary>{text(label)}</summary>{result_cards(run)}{_notes(run)}'
+        f"{body}</details>"
+    )
+
+
+def _notes(run: RunResult) -> str:
+    return "".join(f'<p class="note">{text(note)}</p>' for note in notes(run))
+
+
+def _maps_section(run: RunResult, name: str, axes: str | None, most_bytes: int) -> tuple[str, int]:
+    """Return the maps of a run within so many bytes, and the number of their slices.
+
+    If there is no room, the values of cells are dropped first, then single actions, then
+    resolution.
+    """
+    figures = pair_figures(run)
+    is_few = run.graph.n_actions <= MOST_ACTIONS
+    for cells in CELLS:
+        plane = plane_of(run.graph, axes, cells)
+        detail = ((is_few, True), (is_few, False), (False, True), (False, False))
+        for by_action, has_values in detail:
+            maps = [plane.map(figure, by_action=by_action) for figure in figures.values()]
+            made = _maps(maps, name, has_values, is_few or plane.has_action_axis)
+            if len(made) <= most_bytes:
+                return made, len(maps[0].slices)
+    return made, len(maps[0].slices)
+
+
+def _maps(maps: list[PlaneMap], name: str, has_values: bool, has_all_actions: bool) -> str:
+    labels = [piece.label for piece in maps[0].slices]
+    single = " single" if len(labels) == 1 else ""
+    drawn = "".join(
+        heat_map(each, f"{name}-{each.figure.name}", has_values=has_values) for each in maps
+    )
+    more = (
+        ""
+        if has_all_actions
+        else f'<p class="quiet">The model has more than {MOST_ACTIONS} actions; <code>mdpdsl plot '
+        "--action …</code> draws the map of a single one.</p>"
+    )
+    return (
+        f'<div class="choice">{selector(labels, name)}'
+        f'<div class="maps{single}">{drawn}</div></div>{more}'
     )
 
 

@@ -1,4 +1,4 @@
-"""The parts of a page that are about one run: results, worst pairs, graph, settings."""
+"""The sections of a page about one run: results, worst pairs, graph, settings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mdpdsl.graph.appearance import MOST_STATES
 from mdpdsl.graph.space import Value
 from mdpdsl.report.figures.pair_figures import pair_figures, worst_pairs
 from mdpdsl.report.figures.plane_map import value_text
-from mdpdsl.report.graph.svg import inline_svg
-from mdpdsl.report.page.markup import definitions, number, percent, table, text
+from mdpdsl.report.graph.picture import inline_svg
+from mdpdsl.report.markup import definitions, number, percent, table, text
 from mdpdsl.report.repeat import repeating_command
 
 LISTED_PAIRS = 15
@@ -25,7 +25,7 @@ _DOINGS = {
 
 
 def result_cards(run: RunResult) -> str:
-    """Return the figures that a person looks for first."""
+    """Return cards with the main results."""
     figures, symbol = run.figures, run.reference.symbol
     cards = []
     for name, title in (("worst", "L_Worst"), ("average", "L_Avg")):
@@ -65,32 +65,32 @@ def result_cards(run: RunResult) -> str:
 
 
 def notes(run: RunResult) -> list[str]:
-    """Return what a reader has to know of a run."""
+    """Return remarks that a reader needs to interpret a run."""
     found = []
     if run.reference.source == "truth" and run.optimum is None:
-        reason = run.optimum_reason or "it was not worked out"
-        found.append(f"No optimum to compare with: {reason}.")
+        reason = run.optimum_reason or "it was not computed"
+        found.append(f"There is no optimum to compare with: {reason}.")
     if run.reference.source == "estimate":
-        found.append("The truth is not known: L, c and errors are those of the estimate (ĉ).")
+        found.append("The true model is unknown: L, c and errors are those of the estimate (ĉ).")
     if run.reference.source == "log":
-        found.append("The truth is not known: c and errors are against the whole log.")
+        found.append("The true model is unknown: c and errors are relative to the whole log.")
     n_failed = round(run.figures.failure_rate * run.figures.n_trials)
     if 0 < n_failed < run.figures.n_trials:
-        told = f"In {n_failed} of {run.figures.n_trials} trials a pair was never visited"
+        failures = f"{n_failed} of {run.figures.n_trials} trials never visited some pair"
         drawn = " and is not drawn over time" if run.figures.failure_rate > 0.5 else ""
-        found.append(f"{told}: L is the mean of the others{drawn}.")
+        found.append(f"{failures}: L is the mean of the others{drawn}.")
     steps, done = run.configuration.settings.get("steps"), run.trials[0].final.step
     if run.kind == "live" and steps is not None and done < steps:
         found.append(f"The run was stopped after {done:,} of {steps:,} steps.")
     rejected = run.rejected
     if rejected:
         listed = "; ".join(f"{reason}: {count:,}" for reason, count in rejected.items())
-        found.append(f"Rows that were not counted – {listed}.")
+        found.append(f"Rows not counted – {listed}.")
     return found
 
 
 def pairs_section(run: RunResult) -> str:
-    """Return the pairs of the largest loss as a table."""
+    """Return a table of the pairs with the largest loss."""
     graph, figures, symbol = run.graph, pair_figures(run), run.reference.symbol
     names = [variable.name for variable in graph.states.variables]
     columns = {"visits": "T", "complexity": symbol, "loss": f"n{symbol}/T", "error": "error"}
@@ -115,21 +115,21 @@ def _shown(value: Value) -> str:
 
 
 def graph_section(run: RunResult) -> str:
-    """Return a picture of the model, if its states can be looked at one by one."""
+    """Return a picture of the model, if it is small enough to draw every state."""
     graph = run.graph
     if graph.n_states > MOST_STATES:
         return ""
     shown = graph
-    told = "The model that was explored."
+    caption = "The explored model."
     if not graph.has_dynamics or run.reference.source != "truth":
         if bool((run.counts.visits == 0).any()):
-            return ""  # pairs never seen would lead everywhere
-        shown, told = run.estimate, "The model as estimated."
-    return f'<figure class="graph"><figcaption>{told}</figcaption>{inline_svg(shown)}</figure>'
+            return ""  # unvisited pairs would lead everywhere
+        shown, caption = run.estimate, "The estimated model."
+    return f'<figure class="graph"><figcaption>{caption}</figcaption>{inline_svg(shown)}</figure>'
 
 
 def settings_section(run: RunResult) -> str:
-    """Return what was run, and how to run it again."""
+    """Return the settings of a run, and the command that repeats it."""
     configuration, graph = run.configuration, run.graph
     rows = [
         ("model", f"{text(configuration.model)}{_title(run)}"),
@@ -156,9 +156,9 @@ def settings_section(run: RunResult) -> str:
     again = (
         f"<pre><code>{text(command)}</code></pre>"
         if command is not None
-        else '<p class="quiet">A program called this system; run the program again.</p>'
+        else '<p class="quiet">The run was started from a program; run that program again.</p>'
     )
-    return definitions(rows) + f'<p class="quiet">To do it again:</p>{again}'
+    return definitions(rows) + f'<p class="quiet">To repeat this run:</p>{again}'
 
 
 def _title(run: RunResult) -> str:
@@ -171,7 +171,7 @@ def _system(run: RunResult) -> str:
         assert system is not None
         return f": {system.env or system.name}"
     if run.configuration.settings.get("simulate") == "continuous":
-        return ": the continuous one, seen through its bins"
+        return ", which is continuous and observed through its bins"
     return ""
 
 

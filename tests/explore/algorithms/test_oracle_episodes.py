@@ -234,7 +234,7 @@ def test_the_true_t_star_is_told_before_a_run() -> None:
     warning = require_floor(graph, settings(eta=0.1))
     assert warning is not None
     assert "t* is 0.0" in warning
-    with pytest.raises(SettingsError, match="at the most"):
+    with pytest.raises(SettingsError, match="at most"):
         require_floor(graph, settings(eta=0.1, strict=True))
     lake = mdpdsl.load("frozen_lake").graph
     with pytest.raises(SettingsError, match=r"t\* is 0, as no policy can visit 40 of 64 pairs"):
@@ -260,7 +260,7 @@ def test_a_solver_out_of_time_says_in_which_episode() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"backend": "gurobi"}, "there are evi, highs, pyomo-highs"),
+        ({"backend": "gurobi"}, "one of evi, highs, pyomo-highs"),
         ({"backend": "high"}, "did you mean `highs`"),
         ({"formulation": "ful"}, "did you mean `full`"),
         ({"radius": "hoeffding"}, "there are paper, weissman"),

@@ -1,4 +1,4 @@
-"""Figures of pairs against what the paper's measures and a dense computation say."""
+"""Figures of pairs against the paper's measures and a dense computation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_errors_are_those_of_dense_rows(made: dict[str, Path]) -> None:
     assert pair_figures(run)["error"].values == pytest.approx(expected, abs=1e-12)
 
 
-def test_errors_of_a_replay_are_against_the_whole_log(made: dict[str, Path]) -> None:
+def test_errors_of_a_replay_are_relative_to_the_whole_log(made: dict[str, Path]) -> None:
     run = mdpdsl.open_run(made["replay"] / "trial-000")
     whole = mdpdsl.open_run(made["estimate"])
     log = whole.estimate.transition_matrix().toarray()
@@ -40,17 +40,17 @@ def test_errors_of_a_replay_are_against_the_whole_log(made: dict[str, Path]) -> 
     assert np.isinf(errors[~seen & (whole.counts.visits > 0)]).all()
 
 
-def test_without_truth_the_error_is_what_is_expected(made: dict[str, Path]) -> None:
+def test_without_the_true_model_the_error_is_the_expected_one(made: dict[str, Path]) -> None:
     run = mdpdsl.open_run(made["estimate"])
     figures = pair_figures(run)
     seen = run.counts.visits > 0
     c, T = run.reference.complexity, run.counts.visits
     assert figures["error"].values[seen] == pytest.approx(c[seen] / T[seen])
-    assert "the truth is not known" in figures["error"].note
+    assert "the true model is unknown" in figures["error"].note
     assert len(figures["radius"].values) == run.graph.n_pairs
 
 
-def test_worst_pairs_descend_and_begin_with_those_never_visited(made: dict[str, Path]) -> None:
+def test_worst_pairs_descend_and_start_with_unvisited_ones(made: dict[str, Path]) -> None:
     for name in ("explore", "single", "estimate", "replay", "live"):
         run = mdpdsl.open_run(made[name])
         losses = pair_figures(run)["loss"].values

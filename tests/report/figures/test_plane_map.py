@@ -1,4 +1,4 @@
-"""Maps: what is joined, how, and which axes there are."""
+"""Maps: how pairs are combined, and which axes are available."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def figure(values: FloatArray, is_summed: bool) -> PairFigure:
 
 
 @pytest.mark.parametrize("axes", [None, "row,col", "passenger,action", "destination,row"])
-def test_visits_are_summed_and_none_is_lost(axes: str | None) -> None:
+def test_visits_are_added_up_and_none_is_lost(axes: str | None) -> None:
     visits = np.random.default_rng(0).integers(0, 9, TAXI.n_pairs).astype(float)
     if axes is not None and not set(axes.split(",")) <= set(axis_names(TAXI)):
         axes = ",".join(axis_names(TAXI)[:2])
@@ -55,24 +55,24 @@ def test_pooling_keeps_sums_and_maxima(most: int, seed: int) -> None:
     assert np.nanmax(largest) == values.max()
 
 
-def test_a_map_says_how_it_was_joined(made: dict[str, Path]) -> None:
+def test_a_map_says_how_pairs_were_combined(made: dict[str, Path]) -> None:
     run = mdpdsl.open_run(made["explore"])
     figures = pair_figures(run)
     plane = plane_of(run.graph)
-    assert plane.map(figures["visits"]).rule == "summed over actions"
-    assert plane.map(figures["loss"]).rule == "the largest over actions"
+    assert plane.map(figures["visits"]).rule == "sum over actions"
+    assert plane.map(figures["loss"]).rule == "maximum over actions"
     by_action = plane_of(run.graph, "x,action")
-    assert by_action.map(figures["loss"]).rule == "the largest over up"
+    assert by_action.map(figures["loss"]).rule == "maximum over up"
     assert len(by_action.map(figures["loss"]).slices) == 1
 
 
-def test_a_model_of_one_variable_is_drawn_beside_its_actions() -> None:
+def test_a_model_of_one_variable_is_drawn_with_its_actions() -> None:
     plane = plane_of(mdpdsl.load("riverswim").graph)
     assert (plane.across.name, plane.up.name) == ("pos", "action")
     assert plane.up.labels == ("left", "right")
 
 
-def test_a_pair_never_visited_marks_its_cell() -> None:
+def test_an_unvisited_pair_marks_its_cell() -> None:
     graph = mdpdsl.load("riverswim").graph
     values = np.ones(graph.n_pairs)
     values[3] = np.inf
@@ -81,20 +81,20 @@ def test_a_pair_never_visited_marks_its_cell() -> None:
 
 
 @pytest.mark.parametrize(
-    ("axes", "told"),
+    ("axes", "message"),
     [
         ("x,y", "no variable `y`"),
-        ("x", "two different ones of x, up, action"),
-        ("x,x", "two different ones"),
-        ("x,up,action", "two different ones"),
+        ("x", "two different names of x, up, action"),
+        ("x,x", "two different names"),
+        ("x,up,action", "two different names"),
         ("", "no variable ``"),
         ("upp,x", "did you mean `up`"),
     ],
 )
-def test_wrong_axes_are_told_with_the_right_ones(
-    made: dict[str, Path], axes: str, told: str
+def test_an_error_about_axes_lists_the_right_ones(
+    made: dict[str, Path], axes: str, message: str
 ) -> None:
-    with pytest.raises(AxesError, match=told):
+    with pytest.raises(AxesError, match=message):
         plane_of(mdpdsl.open_run(made["explore"]).graph, axes)
 
 

@@ -47,7 +47,7 @@ def test_every_figure_that_a_run_has_is_drawn(
         save_figure(draw_figure(runs, figure), path)
         pixels = image.imread(path)
         assert min(pixels.shape[:2]) > 100
-        # Something is drawn on the ground, with more than one shade of it.
+        # The picture is not blank: it has more than one shade.
         assert len(np.unique(pixels[::3, ::3, 0])) > 5
 
 
@@ -82,16 +82,16 @@ def test_a_map_of_an_action_has_its_visits(made: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("figure", "action", "told"),
+    ("figure", "action", "message"),
     [
         ("los", None, "did you mean `loss`"),
-        ("everything", None, "there are worst, average"),
-        ("radius", None, "has no figure `radius`; there are"),
-        ("loss", "jump", "no action `jump`; there are step, flip"),
+        ("everything", None, "choose from worst, average"),
+        ("radius", None, "has no figure `radius`; choose from"),
+        ("loss", "jump", "no action `jump`; choose from step, flip"),
     ],
 )
-def test_what_cannot_be_drawn_is_told(
-    made: dict[str, Path], figure: str, action: str | None, told: str
+def test_an_impossible_figure_is_an_error(
+    made: dict[str, Path], figure: str, action: str | None, message: str
 ) -> None:
-    with pytest.raises(FigureError, match=told):
+    with pytest.raises(FigureError, match=message):
         draw_figure([mdpdsl.open_run(made["explore"])], figure, None, action)

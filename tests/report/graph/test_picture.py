@@ -1,4 +1,4 @@
-"""Facts about pictures: what they show, that text can be read, and that files are the same."""
+"""Facts about pictures: what they show, that text is readable, and that files are reproducible."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_png_is_written_and_other_endings_are_refused(tmp_path: Path) -> None:
     width, height = struct.unpack(">II", content[16:24])
     assert width > 300
     assert height > 300
-    with pytest.raises(ValueError, match=r"ends in \.svg, \.png"):
+    with pytest.raises(ValueError, match=r"must end in \.svg, \.png"):
         draw_graph(weather(), tmp_path / "sky.doc", "sky")
 
 
@@ -150,12 +150,12 @@ def test_drawing_leaves_global_state_alone(tmp_path: Path) -> None:
     assert dict(mpl.rcParams) == before
 
 
-def test_a_small_picture_says_every_probability_and_reward() -> None:
-    said = words(graph_figure(riverswim(), "riverswim"))
-    assert said.count("0.35") == 4
-    assert said.count("0.05") == 4
-    assert {"1 (+0.005)", "0.6 (+1)", "0.4 (+1)"} <= set(said)
-    assert {"riverswim", "left", "right", "start", "goal", "0", "5"} <= set(said)
+def test_a_small_picture_shows_every_probability_and_reward() -> None:
+    texts = words(graph_figure(riverswim(), "riverswim"))
+    assert texts.count("0.35") == 4
+    assert texts.count("0.05") == 4
+    assert {"1 (+0.005)", "0.6 (+1)", "0.4 (+1)"} <= set(texts)
+    assert {"riverswim", "left", "right", "start", "goal", "0", "5"} <= set(texts)
 
 
 def test_every_state_of_a_network_is_a_labelled_disc() -> None:
@@ -180,9 +180,9 @@ def test_a_plane_has_its_variables_as_axes_and_downward_rows() -> None:
 
 
 def test_a_large_graph_shows_its_classes_by_size() -> None:
-    said = words(graph_figure(ruin(1000)))
-    assert {"998", "wealth = 0", "wealth = 999"} <= set(said)
-    assert any("3 communicating classes, 2 of them closed" in text for text in said)
+    texts = words(graph_figure(ruin(1000)))
+    assert {"998", "wealth = 0", "wealth = 999"} <= set(texts)
+    assert any("3 communicating classes, 2 of them closed" in text for text in texts)
     radii = sorted(disc.radius for disc in discs(graph_figure(ruin(1000))))
     assert radii[-1] > 2 * radii[-2]
 
@@ -203,10 +203,10 @@ def test_grouped_classes_account_for_every_class_and_state(model: TransitionGrap
         assert structure.nodes[origin].depth <= structure.nodes[target].depth
 
 
-def test_a_group_says_how_many_classes_it_stands_for() -> None:
-    said = words(graph_figure(countdown(300, 4)))
-    assert any(text.endswith(" classes") for text in said)
-    assert any("are grouped" in text for text in said)
+def test_a_group_shows_its_number_of_classes() -> None:
+    texts = words(graph_figure(countdown(300, 4)))
+    assert any(text.endswith(" classes") for text in texts)
+    assert any("are grouped" in text for text in texts)
 
 
 def test_a_move_is_the_most_likely_successor_other_than_the_state_itself() -> None:
@@ -231,9 +231,9 @@ def test_many_actions_share_one_arrow_between_two_states() -> None:
     ]
     assert ends[0] == ends[1]
     assert len(merged.pair) == len(ends[0])
-    said = words(graph_figure(model))
-    assert any("all of the 40 actions" in text for text in said)
-    assert "pull lever 0" not in said
+    texts = words(graph_figure(model))
+    assert any("all of the 40 actions" in text for text in texts)
+    assert "pull lever 0" not in texts
 
 
 def test_a_free_layout_keeps_neighbours_nearer_than_strangers() -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from matplotlib import image
 
 from mdpdsl.report.figures.colours import palette
-from mdpdsl.report.page.markup import number, percent, text, tick_texts
-from mdpdsl.report.page.png import FIRST, GREY, N_COLOURS, NO_STATE, png_uri
-from mdpdsl.report.page.scales import scale
+from mdpdsl.report.figures.heat_map import FIRST, GREY, N_COLOURS, NO_STATE, png_uri
+from mdpdsl.report.figures.scales import scale
+from mdpdsl.report.markup import number, percent, text, tick_texts
 
 POSITIVE = st.floats(1e-8, 1e12)
 
@@ -37,7 +37,7 @@ def test_ticks_are_few_in_order_and_on_the_axis(values: list[float], is_log: boo
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "shown"),
     [
         (None, "–"),
         (float("inf"), "∞"),
@@ -50,8 +50,8 @@ def test_ticks_are_few_in_order_and_on_the_axis(values: list[float], is_log: boo
         (2.184e-7, "2.18·10⁻⁷"),
     ],
 )
-def test_numbers_are_told_in_four_digits(value: float | None, told: str) -> None:
-    assert number(value) == told
+def test_numbers_have_four_digits(value: float | None, shown: str) -> None:
+    assert number(value) == shown
 
 
 @given(st.floats(0, 1))
@@ -59,12 +59,12 @@ def test_numbers_are_told_in_four_digits(value: float | None, told: str) -> None
 @example(0.99999999)
 @example(0.0005)
 @example(1e-9)
-def test_not_quite_all_is_never_told_as_all(share: float) -> None:
+def test_almost_all_is_not_100_percent(share: float) -> None:
     assert (percent(share) == "100 %") == (share == 1)
     assert (percent(share) == "0 %") == (share == 0)
 
 
-def test_powers_of_ten_are_told_as_such_where_all_ticks_are() -> None:
+def test_ticks_that_are_all_powers_of_ten_are_written_as_powers() -> None:
     assert tick_texts([1e4, 1e5, 1e6], is_log=True) == ["10⁴", "10⁵", "10⁶"]
     assert tick_texts([1e4, 2e4, 1e5], is_log=True) == ["10,000", "20,000", "100,000"]
 

@@ -1,22 +1,22 @@
-"""Measures over time as inline SVG: a line per run, its band over trials, the optimum dashed."""
+"""Measures over time as inline SVG: a line and a band per run, the optimum dashed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mdpdsl.report.figures.scales import Scale, scale
 from mdpdsl.report.figures.series import Series, SeriesKind
-from mdpdsl.report.page.markup import number, percent, text
-from mdpdsl.report.page.scales import Scale, scale
+from mdpdsl.report.markup import number, percent, text
 
 WIDTH, HEIGHT = 400, 264
 LEFT, RIGHT, TOP, BOTTOM = 48, 10, 10, 36
-#: Colours that the style sheet has; beyond them, dashes tell lines of one colour apart.
+#: The number of colours in the style sheet; further lines repeat them with dashes.
 N_COLOURS = 8
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
 
 
 def line_chart(kind: SeriesKind, lines: Sequence[Series], places: Sequence[int]) -> str:
-    """Draw lines; `places` are those of their runs, which choose the colours."""
+    """Draw lines; `places` are the positions of their runs, which determine the colours."""
     steps = [float(step) for line in lines for step in line.step]
     x = scale(steps, LEFT, WIDTH - RIGHT, is_log=True, margin=0.01)
     values = [float(v) for line in lines for each in (line.low, line.high) for v in each]
@@ -38,7 +38,7 @@ def line_chart(kind: SeriesKind, lines: Sequence[Series], places: Sequence[int])
 
 
 def swatch(place: int) -> str:
-    """Return the mark of a run in a legend or a table."""
+    """Return the swatch of a run for a legend or a table."""
     dash = DASHES[place // N_COLOURS % len(DASHES)]
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     return (
@@ -48,7 +48,7 @@ def swatch(place: int) -> str:
 
 
 def legend(labels: Sequence[str], places: Sequence[int]) -> str:
-    """Return the names of lines with their marks."""
+    """Return the names of lines with their swatches."""
     items = "".join(
         f"<li>{swatch(place)}{text(label)}</li>"
         for label, place in zip(labels, places, strict=True)
@@ -64,7 +64,7 @@ def _frame(x: Scale, y: Scale, *, is_share: bool) -> str:
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}"/>')
         parts.append(f'<text class="tick end" x="{LEFT - 6}" y="{at}" dy=".35em">{shown}</text>')
     base = HEIGHT - BOTTOM
-    for value, label in x.ticks():
+    for value, label in x.ticks(5):  # six numbers of steps could overlap
         at = f"{x.at(value):.1f}"
         parts.append(f'<line class="axis" x1="{at}" x2="{at}" y1="{base}" y2="{base + 4}"/>')
         parts.append(f'<text class="tick mid" x="{at}" y="{base + 16}">{label}</text>')

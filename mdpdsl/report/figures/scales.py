@@ -1,4 +1,4 @@
-"""Axes of charts: from values to places, and the ticks that people expect."""
+"""Axes of charts: from values to positions, with ticks at round numbers."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mdpdsl.report.page.markup import tick_texts
+from mdpdsl.report.markup import tick_texts
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A stretch of values laid onto a stretch of a picture."""
+    """A map from a range of values to a range of positions in a picture."""
 
     low: float
     high: float
-    start: float  # where `low` lies
+    start: float  # the position of `low`
     end: float
     is_log: bool
 
     def at(self, value: float) -> float:
-        """Return where a value lies."""
+        """Return the position of a value."""
         low, high, x = self.low, self.high, value
         if self.is_log:
             low, high, x = math.log10(low), math.log10(high), math.log10(max(value, self.low))
@@ -38,7 +38,7 @@ class Scale:
 def scale(
     values: Sequence[float], start: float, end: float, *, is_log: bool, margin: float = 0.04
 ) -> Scale:
-    """Return a scale with room around the values; logarithmic only where all are positive."""
+    """Return a scale with a margin around the values; logarithmic only if all are positive."""
     known = [v for v in values if math.isfinite(v) and (v > 0 or not is_log)]
     if not known:
         return Scale(1.0 if is_log else 0.0, 10.0 if is_log else 1.0, start, end, is_log)
@@ -75,5 +75,5 @@ def _even_ticks(low: float, high: float, most: int) -> list[float]:
     step = next(d * size for d in (1, 2, 2.5, 5, 10) if d * size >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
-    # Without the last digits, which are rounding: 0.3 and not 0.30000000000000004.
+    # Drop rounding errors in the last digits: 0.3, not 0.30000000000000004.
     return sorted({float(f"{i * step:.15g}") + 0.0 for i in range(first, last + 1)})

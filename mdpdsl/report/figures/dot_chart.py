@@ -1,22 +1,22 @@
-"""Runs beside the optimum: a row per run, L_Worst and L_Avg as multiples of the least possible."""
+"""Ratios to the optimum as inline SVG: a row per run, with L_Worst and L_Avg as multiples of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mdpdsl.report.page.markup import number, text
-from mdpdsl.report.page.scales import Scale, scale
+from mdpdsl.report.figures.scales import Scale, scale
+from mdpdsl.report.markup import number, text
 
 WIDTH, ROW, TOP, BOTTOM = 400, 24, 8, 36
 RIGHT = 14
-#: Width of a letter of a row's name, and the most that names may take.
+#: The width of a letter of a row's name, and the largest width of a name.
 LETTER, MOST_NAME = 5.9, 170
 
 
 @dataclass(frozen=True)
 class RatioRow:
-    """One run: its ratios with their standard errors, None where it has none."""
+    """One run: its ratios with their standard errors, None if it has none."""
 
     label: str
     worst: float | None
@@ -26,7 +26,7 @@ class RatioRow:
 
 
 def dot_chart(rows: Sequence[RatioRow]) -> str:
-    """Draw the ratios of runs; those that failed have no mark, and say so."""
+    """Draw the ratios of runs; failed runs have a note instead of a mark."""
     left = min(MOST_NAME, max(len(row.label) for row in rows) * LETTER + 12)
     height = TOP + ROW * len(rows) + BOTTOM
     values = [v for row in rows for v in (row.worst, row.average) if v is not None]

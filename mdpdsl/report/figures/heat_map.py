@@ -1,28 +1,36 @@
-"""Maps of a plane as inline SVG: cells as a small picture, axes and colours as text.
+"""Maps of a plane as inline SVG for a page: cells as a small PNG, axes and colours as text.
 
-A selector of actions works by style alone; with scripts, cells tell their values.
+Style sheets alone make the selector of actions work; with scripts, cells also show their values.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import struct
+import zlib
 
 import numpy as np
+import numpy.typing as npt
 
 from mdpdsl.report.figures.colours import ColourRange, colour_ranges, palette
 from mdpdsl.report.figures.plane_map import MapSlice, PlaneAxis, PlaneMap
-from mdpdsl.report.page.markup import number, text
-from mdpdsl.report.page.png import FIRST, N_COLOURS, NO_STATE, TRANSPARENT, png_uri
-from mdpdsl.report.page.scales import Scale
+from mdpdsl.report.figures.scales import Scale
+from mdpdsl.report.markup import number, text
 
 WIDTH = 400
 LEFT, RIGHT, TOP = 60, 8, 6
 MOST_TICKS, MOST_LETTERS = 7, 9
 
+#: The first places of the palette: transparent, so that the hatch shows, and grey for no pair.
+TRANSPARENT, NO_STATE, FIRST = 0, 1, 2
+GREY = (0x8A, 0x90, 0x99)
+N_COLOURS = 256 - FIRST
+
 
 def heat_map(plane_map: PlaneMap, name: str, *, has_values: bool) -> str:
-    """Draw a map with all its slices; `name` is one that no other map of the page has."""
+    """Draw a map with all its slices; `name` must be unique on the page."""
     ranges = colour_ranges(plane_map)
     figure = plane_map.figure
     panels = [
@@ -39,7 +47,7 @@ def heat_map(plane_map: PlaneMap, name: str, *, has_values: bool) -> str:
 def selector(labels: list[str], name: str) -> str:
     """Return the buttons that choose a slice of all maps of a run.
 
-    They stand before the maps in the same parent, as `selector_style` needs it.
+    They must precede the maps in the same parent, as `selector_style` requires.
     """
     if len(labels) == 1:
         return ""
@@ -53,12 +61,27 @@ def selector(labels: list[str], name: str) -> str:
 
 
 def selector_style(n_slices: int) -> str:
-    """Return the rules that show the slice whose button is chosen; the first without buttons."""
+    """Return the style that shows the chosen slice, or the first if there are no buttons."""
     chosen = [
         f".choose:nth-of-type({i + 1}):checked~.maps .p{i}{{display:block}}"
         for i in range(n_slices)
     ]
     return "".join([".maps.single .p0{display:block}", *chosen])
+
+
+def shared_definitions() -> str:
+    """Return what all maps of a page share: the hatch of unvisited pairs, and the colours."""
+    stops = "".join(
+        f'<stop offset="{i / 16:.4f}" stop-color="#{r:02x}{g:02x}{b:02x}"/>'
+        for i, (r, g, b) in enumerate(palette(17).tolist())
+    )
+    return (
+        '<svg class="shared" width="0" height="0" aria-hidden="true"><defs>'
+        '<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
+        'patternTransform="rotate(45)"><rect class="hatch-ground" width="6" height="6"/>'
+        '<line class="hatch-line" x1="1" x2="1" y1="0" y2="6"/></pattern>'
+        f'<linearGradient id="colours">{stops}</linearGradient></defs></svg>'
+    )
 
 
 def _panel(plane_map: PlaneMap, piece: MapSlice, colours: ColourRange, has_values: bool) -> str:
@@ -89,7 +112,7 @@ def _panel(plane_map: PlaneMap, piece: MapSlice, colours: ColourRange, has_value
 
 
 def _cells(piece: MapSlice, colours: ColourRange, *, is_visits: bool) -> np.ndarray:
-    """Return the places of cells in the palette, the highest row of the plane first."""
+    """Return the places of cells in the palette, with the top row of the plane first."""
     values = piece.values
     is_known = np.isfinite(values) & ~(is_visits & (values == 0))
     found = np.full(values.shape, TRANSPARENT, np.uint8)
@@ -97,6 +120,32 @@ def _cells(piece: MapSlice, colours: ColourRange, *, is_visits: bool) -> np.ndar
     shares = colours.shares(values[is_known])
     found[is_known] = FIRST + np.round(shares * (N_COLOURS - 1)).astype(np.uint8)
     return found[::-1]
+
+
+def png_uri(cells: npt.NDArray[np.uint8], colours: npt.NDArray[np.uint8]) -> str:
+    """Return a PNG as a data URI; `cells` [rows, columns] are places in the palette.
+
+    `colours` [N_COLOURS, 3] are the palette from the place FIRST up.
+    """
+    height, width = cells.shape
+    palette = bytes((0, 0, 0)) + bytes(GREY) + colours.tobytes()
+    lines = np.zeros((height, width + 1), np.uint8)  # each line starts with its filter, 0 for none
+    lines[:, 1:] = cells
+    content = b"\x89PNG\r\n\x1a\n" + b"".join(
+        (
+            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
+            _chunk(b"PLTE", palette),
+            _chunk(b"tRNS", bytes((0,))),
+            _chunk(b"IDAT", zlib.compress(lines.tobytes(), 9)),
+            _chunk(b"IEND", b""),
+        )
+    )
+    return "data:image/png;base64," + base64.b64encode(content).decode("ascii")
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    checked = zlib.crc32(kind + content)
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checked)
 
 
 def _absent(piece: MapSlice, *, is_visits: bool) -> str:
@@ -146,11 +195,11 @@ def _up(axis: PlaneAxis, height: float) -> str:
 
 
 def _ticks(axis: PlaneAxis) -> list[tuple[float, str]]:
-    """Return where along an axis there are ticks, as shares of it, and their texts."""
+    """Return the ticks of an axis: their positions as shares of its length, and their texts."""
     if axis.edges is not None:
         low, high = float(axis.edges[0]), float(axis.edges[-1])
         ticks = Scale(low, high, 0.0, 1.0, False).ticks(MOST_TICKS)
-        # Cells may be of different widths, and every cell is drawn as wide as the others.
+        # Cells may have different widths, but all are drawn with the same width.
         places = np.interp([v for v, _ in ticks], axis.edges, np.linspace(0, 1, axis.size + 1))
         return [(float(p), label) for p, (_, label) in zip(places, ticks, strict=True)]
     step = -(-axis.size // (MOST_TICKS + 1))
@@ -174,18 +223,3 @@ def _bar(colours: ColourRange, y: float, width: float) -> str:
         if LEFT - 1 <= at <= LEFT + width + 1:
             parts.append(f'<text class="tick mid" x="{at:.1f}" y="{y + 20:.1f}">{label}</text>')
     return "".join(parts)
-
-
-def shared_definitions() -> str:
-    """Return what all maps of a page use: the hatch of what was never visited, and the colours."""
-    stops = "".join(
-        f'<stop offset="{i / 16:.4f}" stop-color="#{r:02x}{g:02x}{b:02x}"/>'
-        for i, (r, g, b) in enumerate(palette(17).tolist())
-    )
-    return (
-        '<svg class="shared" width="0" height="0" aria-hidden="true"><defs>'
-        '<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
-        'patternTransform="rotate(45)"><rect class="hatch-ground" width="6" height="6"/>'
-        '<line class="hatch-line" x1="1" x2="1" y1="0" y2="6"/></pattern>'
-        f'<linearGradient id="colours">{stops}</linearGradient></defs></svg>'
-    )

@@ -1,4 +1,4 @@
-"""Pieces of HTML and SVG: escaped text, numbers as people read them, tables."""
+"""Pieces of HTML and SVG: escaped text, rounded numbers, tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def text(value: object) -> str:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Say a figure in a few digits; a dash where there is none."""
+    """Format a number with a few digits; None becomes a dash."""
     if value is None or math.isnan(value):
         return "–"
     if math.isinf(value):
@@ -32,12 +32,12 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def power(exponent: int) -> str:
-    """Say a power of ten."""
+    """Format a power of ten."""
     return f"10{str(exponent).translate(_SUPERSCRIPTS)}"
 
 
 def tick_texts(values: Sequence[float], *, is_log: bool) -> list[str]:
-    """Say the ticks of an axis: as powers of ten where all are, else as numbers."""
+    """Format the ticks of an axis: as powers of ten if all of them are, otherwise as numbers."""
     exponents = [round(math.log10(v)) if v > 0 else 0 for v in values]
     are_powers = is_log and all(
         math.isclose(v, 10.0**e) for v, e in zip(values, exponents, strict=True)
@@ -45,7 +45,7 @@ def tick_texts(values: Sequence[float], *, is_log: bool) -> list[str]:
     if are_powers and not all(-3 <= e <= 4 for e in exponents):
         return [power(e) for e in exponents]
     is_scientific = any(0 < abs(v) < 1e-4 or abs(v) >= 1e7 for v in values)
-    # In so many digits that no two ticks of a narrow axis read the same.
+    # With enough digits that no two ticks of a narrow axis look the same.
     for digits in range(3 if is_scientific else 6, 18):
         if is_scientific:
             texts = [_scientific(v, digits) for v in values]
@@ -65,7 +65,7 @@ def _scientific(value: float, digits: int) -> str:
 
 
 def percent(share: float) -> str:
-    """Say a share; one that is not quite all, or not quite nothing, is never told as if it were."""
+    """Format a share as a percentage; only exact values become 0 % or 100 %."""
     if 0.999 <= share < 1:
         return f"{math.floor(1e4 * share) / 100:.2f} %"
     if 0 < share < 0.0005:
@@ -76,7 +76,7 @@ def percent(share: float) -> str:
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, kind: str = "figures"
 ) -> str:
-    """Return a table of cells that are HTML already; the first `left` columns are texts."""
+    """Return a table of HTML cells; the first `left` columns are text and aligned left."""
     sides = ["" if i < left else ' class="n"' for i in range(len(head))]
     top = "".join(f'<th scope="col"{s}>{h}</th>' for s, h in zip(sides, head, strict=True))
     body = "".join(
@@ -90,6 +90,6 @@ def table(
 
 
 def definitions(rows: Sequence[tuple[str, str]]) -> str:
-    """Return names with what they are; the latter is HTML already."""
+    """Return a list of names with their values, which are HTML."""
     listed = "".join(f"<dt>{text(name)}</dt><dd>{value}</dd>" for name, value in rows)
     return f"<dl>{listed}</dl>"

@@ -49,9 +49,12 @@ def cluster_workers(address: str) -> Iterator[tuple[Executor, int]]:
     """
     try:
         import distributed
+        from distributed.comm.addressing import get_address_host_port
     except ImportError:
         raise ClusterError('`cluster=` needs Dask: pip install "mdpdsl[cluster]"') from None
     try:
+        # First, as a client that cannot read its address hangs when the program ends.
+        get_address_host_port(address, strict=True)
         connect: Any = distributed.Client  # its methods are untyped
         client = connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError

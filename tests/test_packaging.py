@@ -1,22 +1,26 @@
-"""The sdist and the wheel hold everything, and work where nothing else of the project is."""
+"""The sdist and the wheel hold everything, and work without the source tree."""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 
-#: Where the packages of top-level folders ship.
+#: Top-level folders, and the packages as which they ship.
 FOLDERS = {"mdpdsl": "mdpdsl"} | {
     folder: f"mdpdsl.{folder}" for folder in ("backends", "grammars", "models")
 }
@@ -53,7 +57,7 @@ def test_every_folder_with_code_is_a_package() -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Build both from a copy of the tree, so that nothing in the tree helps or suffers."""
+    """Build both from a copy of the tree, which neither depends on its state nor changes it."""
     folder = tmp_path_factory.mktemp("build")
     tree = folder / "tree"
     tree.mkdir()
@@ -99,9 +103,10 @@ def test_the_wheel_holds_every_file(built: dict[str, Path]) -> None:
     assert {name.split("/")[0] for name in held if ".dist-info/" not in name} == {"mdpdsl"}
 
 
-def test_the_wheel_made_from_the_sdist_works_in_a_fresh_environment(
+def test_the_wheel_made_from_the_sdist_works_in_an_environment_of_its_own(
     built: dict[str, Path], tmp_path: Path
 ) -> None:
+    """Install the wheel alone, beside the dependencies that are here; `.ci/lowest` installs all."""
     environment = tmp_path / "environment"
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
@@ -118,12 +123,46 @@ def test_the_wheel_made_from_the_sdist_works_in_a_fresh_environment(
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    run(sys.executable, "-m", "venv", environment)
+    run(sys.executable, "-m", "venv", "--without-pip", environment)
+    python = environment / "bin" / "python"
+    packages = Path(run(python, "-c", "import site; print(site.getsitepackages()[0])").strip())
+    # Of these folders the packages are found; their .pth files, such as that of an editable
+    # install of this tree, are not read.
+    here = [path for path in sys.path if Path(path).name == "site-packages"]
+    (packages / "dependencies.pth").write_text("\n".join(here), "utf-8")
     run(
-        environment / "bin" / "python",
-        *("-m", "pip", "install", "--quiet", "--disable-pip-version-check", built["wheel"]),
+        *(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps"),
+        *("--ignore-installed", "--disable-pip-version-check", built["wheel"]),
     )
     shown = json.loads(run(environment / "bin" / "mdpdsl", "show", "riverswim", "--json"))
     assert (shown["states"], shown["pairs"]) == (6, 12)
-    place = run(environment / "bin" / "python", "-c", "import mdpdsl; print(mdpdsl.__file__)")
-    assert Path(place.strip()).is_relative_to(environment)
+    for module in ("mdpdsl", "mdpdsl.backends.highs"):
+        place = run(python, "-c", f"import {module} as found; print(found.__file__)")
+        assert Path(place.strip()).is_relative_to(environment)
+
+
+def test_every_package_that_is_imported_is_a_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    listed = [*project["dependencies"], *(x for e in extras if e != "dev" for x in extras[e])]
+    declared = {re.split(r"[\[<>=]", requirement)[0] for requirement in listed}
+    # What an extra brings along, and is imported only with it.
+    declared |= {"h5py", "lsprotocol"}
+    distributions = packages_distributions()
+    imported = {
+        name.partition(".")[0]
+        for folder in ("mdpdsl", "backends")
+        for path in (ROOT / folder).rglob("*.py")
+        for name in _imports(ast.parse(path.read_text("utf-8")))
+    }
+    others = imported - sys.stdlib_module_names - {"mdpdsl"}
+    assert {"numpy", "highspy", "gymnasium"} <= others
+    assert {name for name in others if not declared & set(distributions[name])} == set()
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield str(node.module)

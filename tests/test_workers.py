@@ -26,6 +26,8 @@ from mdpdsl.logs.count import count_logs
 from mdpdsl.workers import ClusterError, cluster_workers, process_pool
 
 SETTINGS = ExploreSettings(steps=20_000, kappa=2.0)
+#: A port of the system's own, at which no scheduler listens.
+CLOSED = "tcp://127.0.0.1:1"
 
 
 @pytest.fixture(scope="module")
@@ -163,14 +165,21 @@ def test_files_of_their_own_episodes_are_counted_once_each(address: str, tmp_pat
 @pytest.mark.parametrize(
     "arguments", [["explore", "riverswim"], ["estimate", "riverswim", "log.csv"]]
 )
-def test_a_cluster_that_is_none_is_refused_and_nothing_is_written(
+def test_an_address_without_a_port_is_refused_and_nothing_is_written(
     arguments: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "log.csv").write_text("pos,action\n0,left\n0,left\n")
     done = command(*arguments, "--cluster", "127.0.0.1", "--out", "run", cwd=tmp_path)
     assert done.returncode == 2
     assert "tcp://host:8786" in done.stderr
+    assert "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_a_scheduler_that_does_not_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdpdsl.workers.CONNECT_SECONDS", 0.2)
+    with pytest.raises(ClusterError, match="no scheduler answers"), cluster_workers(CLOSED):
+        pass
 
 
 def test_a_cluster_without_workers_says_how_to_start_some() -> None:

@@ -1,15 +1,27 @@
-"""Runs shared by the tests of reports."""
+"""Runs and a browser that the tests of reports share."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.report.browser import HOW_TO_GET_ONE, Browser, found_browser, running_browser
 from tests.report.made_runs import made_runs
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Runs of every kind by name; tests must not change them."""
+    """Runs of every kind by name; tests leave them unchanged."""
     return made_runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests of a process; each test opens a tab of its own."""
+    program = found_browser()
+    if program is None:
+        pytest.skip(HOW_TO_GET_ONE)
+    with running_browser(program, tmp_path_factory.mktemp("profile")) as started:
+        yield started

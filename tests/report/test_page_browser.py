@@ -1,4 +1,4 @@
-"""The page in a browser: nothing is loaded, no errors in the console, every plot is drawn."""
+"""The report in a browser: it loads nothing else, logs no error, and draws every plot."""
 
 from __future__ import annotations
 
@@ -9,21 +9,15 @@ import pytest
 
 import mdpdsl
 from mdpdsl.report.page.page import report_page
-from tests.report.browser import DESKTOP, PHONE, Browser, found_browser, running_browser
+from tests.report.browser import DESKTOP, PHONE, Browser, Tab
 
 EVERY = ("explore", "single", "estimate", "replay", "live", "compare", "compare-log")
 
-pytestmark = pytest.mark.skipif(
-    found_browser() is None, reason="Chromium or its chromedriver is not installed"
-)
 
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    paths = found_browser()
-    assert paths is not None
-    with running_browser(paths, tmp_path_factory.mktemp("profile")) as found:
-        yield found
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[Tab]:
+    with browser.tab() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -39,70 +33,76 @@ def pages(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> di
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 @pytest.mark.parametrize("name", EVERY)
-def test_every_plot_is_drawn_without_errors(
-    browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
+def test_every_plot_is_drawn_and_the_console_stays_empty(
+    tab: Tab, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
-    browser.open(pages[name], width, scheme)
-    browser.driver.execute_script("document.querySelectorAll('details').forEach(d => d.open = 1)")
-    drawn = browser.ask(
+    tab.open(pages[name], width, scheme)
+    tab.ask("document.querySelectorAll('details').forEach(d => d.open = 1)")
+    drawn = tab.ask(
         "[...document.querySelectorAll('figure svg')].filter(s => s.checkVisibility())"
         ".map(s => [s.getBoundingClientRect().width, s.getBoundingClientRect().height])"
     )
     assert len(drawn) >= 4
     assert all(w > 5 and h > 5 for w, h in drawn)
-    assert all(browser.ask("[...document.querySelectorAll('.map')].map(m => m.clientHeight > 100)"))
-    # Nothing is wider than the screen: wide parts scroll on their own.
-    assert browser.ask("document.documentElement.scrollWidth") <= width
-    ground = browser.ask("getComputedStyle(document.body).backgroundColor")
+    assert all(tab.ask("[...document.querySelectorAll('.map')].map(m => m.clientHeight > 100)"))
+    # The page fits the screen: what is wider scrolls within its own box.
+    assert tab.ask("document.documentElement.scrollWidth") <= width
+    ground = tab.ask("getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(20, 23, 26)") == (scheme == "dark")
-    assert browser.complaints() == []
-    assert browser.requests() == []
+    assert tab.complaints() == []
+    assert tab.requests() == []
 
 
-def test_a_button_shows_the_map_of_its_action(browser: Browser, pages: dict[str, Path]) -> None:
-    browser.open(pages["explore"])
+def test_a_button_shows_the_map_of_its_action(tab: Tab, pages: dict[str, Path]) -> None:
+    tab.open(pages["explore"])
     shown = (
         "[...document.querySelectorAll('.map:first-child .panel')]"
         ".map(p => getComputedStyle(p).display)"
     )
-    assert browser.ask(shown) == ["block", "none", "none"]
-    browser.driver.execute_script("document.querySelectorAll('.choose + label')[2].click()")
-    assert browser.ask(shown) == ["none", "none", "block"]
+    assert tab.ask(shown) == ["block", "none", "none"]
+    tab.ask("document.querySelectorAll('.choose + label')[2].click()")
+    assert tab.ask(shown) == ["none", "none", "block"]
 
 
-def test_a_cell_under_the_pointer_shows_its_value(
-    browser: Browser, pages: dict[str, Path], made: dict[str, Path]
+def test_the_cell_under_the_pointer_shows_its_value(
+    tab: Tab, pages: dict[str, Path], made: dict[str, Path]
 ) -> None:
-    browser.open(pages["single"])
+    tab.open(pages["single"])
     run = mdpdsl.open_run(made["single"])
-    browser.driver.execute_script(
-        "const image = document.querySelector('.map image'), box = image.getBoundingClientRect();"
-        "image.dispatchEvent(new PointerEvent('pointermove', {bubbles: true,"
-        "clientX: box.left + 2, clientY: box.bottom - 2}))"
+    tab.ask("document.querySelector('.map image').scrollIntoView()")
+    left, bottom = tab.ask(
+        "(box => [box.left, box.bottom])"
+        "(document.querySelector('.map image').getBoundingClientRect())"
     )
-    tip = browser.ask("document.getElementById('tip').textContent").split("\n")
+    tab.point(left + 2, bottom - 2)
+    shown = tab.ask("document.getElementById('tip').textContent").split("\n")
     visits = int(run.counts.visits[run.graph.pair(0, 0)])
-    assert tip == ["pos = 0", "action = left", f"{visits:,}"]
+    assert shown == ["pos = 0", "action = left", f"{visits:,}"]
 
 
-def test_the_switch_turns_dark_into_light(browser: Browser, pages: dict[str, Path]) -> None:
-    browser.open(pages["single"], DESKTOP, "dark")
+def test_the_switch_turns_dark_into_light(tab: Tab, pages: dict[str, Path]) -> None:
+    tab.open(pages["single"], DESKTOP, "dark")
     ground = "getComputedStyle(document.body).backgroundColor"
-    before = browser.ask(ground)
-    browser.driver.execute_script("document.getElementById('theme').click()")
-    assert browser.ask(ground) != before
-    browser.driver.execute_script("document.getElementById('theme').click()")
-    assert browser.ask(ground) == before
-    browser.driver.execute_script("localStorage.clear()")
+    before = tab.ask(ground)
+    tab.ask("document.getElementById('theme').click()")
+    assert tab.ask(ground) != before
+    tab.ask("document.getElementById('theme').click()")
+    assert tab.ask(ground) == before
 
 
-def test_maps_and_charts_need_no_scripts(browser: Browser, pages: dict[str, Path]) -> None:
-    browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    try:
-        browser.open(pages["explore"])
-    finally:
-        browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-    # The test needs scripts, but the page's own did not run: its switch is still hidden.
-    assert browser.ask("document.getElementById('theme').hidden")
-    assert browser.ask("document.querySelector('.map .panel').clientHeight") > 100
-    assert browser.ask("document.querySelectorAll('.chart polyline').length") == 3
+def test_maps_and_charts_are_shown_without_scripts(tab: Tab, pages: dict[str, Path]) -> None:
+    tab.open(pages["explore"], scripts=False)
+    # The test's own questions are scripts, but the page's did not run: its switch is still hidden.
+    assert tab.ask("document.getElementById('theme').hidden")
+    assert tab.ask("document.querySelector('.map .panel').clientHeight") > 100
+    assert tab.ask("document.querySelectorAll('.chart polyline').length") == 3
+
+
+def test_what_a_page_logs_and_loads_is_noticed(tab: Tab, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<script>console.log('logged')</script><img src='missing.png'>", "utf-8")
+    tab.open(page)
+    assert any("logged" in complaint for complaint in tab.complaints())
+    assert tab.requests() == [(tmp_path / "missing.png").as_uri()]
+    with pytest.raises(RuntimeError, match="nowhere is not defined"):
+        tab.ask("nowhere")

@@ -34,6 +34,7 @@ import mdpdsl
 from mdpdsl.graph.convert import to_pair_matrix
 from mdpdsl.graph.space import ActionSpace, FloatArray, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.solve.discounted import solve_discounted
 
 DISCOUNT = 0.999
 TOLERANCE = 1e-6
@@ -72,12 +73,12 @@ def measure(
     name: str, graph: TransitionGraph, peer: Solver, peer_name: str, rounds: int
 ) -> dict[str, Any]:
     """Time both sides, alternating, and compare their values."""
-    found = mdpdsl.solve_discounted(graph, DISCOUNT, tolerance=TOLERANCE)  # also compiles
+    found = solve_discounted(graph, DISCOUNT, tolerance=TOLERANCE)  # also compiles
     assert found.status == "optimal"
     expected = peer()
     ours, theirs = [], []
     for _ in range(rounds):
-        ours.append(timed(lambda: mdpdsl.solve_discounted(graph, DISCOUNT, tolerance=TOLERANCE)))
+        ours.append(timed(lambda: solve_discounted(graph, DISCOUNT, tolerance=TOLERANCE)))
         theirs.append(timed(peer))
     seconds, cpu = (statistics.median(column) for column in zip(*ours, strict=True))
     peer_seconds, peer_cpu = (statistics.median(column) for column in zip(*theirs, strict=True))

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mdpdsl.explore.comparison import Comparison, compare
     from mdpdsl.explore.experiment_plan import ExperimentPlan, plan
     from mdpdsl.explore.explorer import Explorer
+    from mdpdsl.explore.live.session import explore_live as explore_live
     from mdpdsl.explore.result import ExploreRun
     from mdpdsl.explore.run import explore
     from mdpdsl.explore.settings import ExploreSettings
@@ -49,10 +50,13 @@ if TYPE_CHECKING:
     from mdpdsl.graph.policy import Policy
     from mdpdsl.graph.transition_graph import TransitionGraph
     from mdpdsl.load import Runs, from_arrays, load, open_run, open_runs
+    from mdpdsl.load import from_gym_P as from_gym_P
     from mdpdsl.report.model_summary import ModelSummary, describe, draw
     from mdpdsl.report.report_runs import Report, figures, plot, report
     from mdpdsl.simulate.simulate_model import Log, simulate
     from mdpdsl.solve.allocate_visits import Allocation, allocate
+    from mdpdsl.solve.discounted import solve_discounted as solve_discounted
+    from mdpdsl.solve.reachability import solve_reachability as solve_reachability
     from mdpdsl.solve.solve_model import Solution, solve
 
 #: Every public name by the module that has it; imported when it is first used, so that

@@ -20,7 +20,7 @@ from mdpdsl.estimate.confidence_sets import ConfidenceSets, confidence_sets
 from mdpdsl.estimate.metrics import measure
 from mdpdsl.estimate.reference import estimate_reference
 from mdpdsl.estimate.run_result import RunResult, RunTrial
-from mdpdsl.estimate.saved import save_estimate, what_is_left_out
+from mdpdsl.estimate.saved import save_estimate, stored_sets, what_is_left_out
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.tables import pair_records, transition_table
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -189,7 +189,7 @@ def open_estimate(run: RunDirectory, configuration: RunConfiguration) -> Estimat
     graph = model.graph
     counts = read_counts(run.path / COUNTS, graph.n_pairs, graph.n_states)
     settings = configuration.settings
-    sets = confidence_sets(counts, graph.n_states, settings["delta"], settings["radius"])
+    sets = stored_sets(run.path, counts, graph, settings["delta"], settings["radius"])
     return _result(model, configuration, counts, sets, decoded(EstimateRecord, record), run.path)
 
 
@@ -268,9 +268,7 @@ def _result(
     c = reference.complexity
     final = measure(counts.n_transitions, counts.visits, c, 1.0)
     trial = RunTrial(0, counts, {}, final)
-    return Estimate(
-        model, configuration, (trial,), reference, sets.radius, path, sets=sets, summary=summary
-    )
+    return Estimate(model, configuration, (trial,), reference, sets, path, summary=summary)
 
 
 def _summary(

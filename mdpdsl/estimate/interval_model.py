@@ -85,7 +85,10 @@ def interval_model(
     is_large = too_large_estimate(counts, result.graph) is not None
     spaces = result.graph if is_large else result.as_model(all_states=True).graph
     own_delta = float(result.configuration.settings.get("delta", 0.1))
-    found = joint_intervals(counts, spaces.n_states, own_delta if delta is None else delta)
+    if delta is None and result.sets is not None:
+        found = result.sets.intervals
+    else:
+        found = joint_intervals(counts, spaces.n_states, own_delta if delta is None else delta)
     chosen, reason = _support(result.configuration, support)
     if chosen == "model":
         built = with_support(spaces, _dynamics(result.graph, spaces), counts, found)

@@ -18,6 +18,7 @@ import numpy as np
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import Provenance, StoredModel
 from mdpdsl.diagnostics import SettingsError
+from mdpdsl.estimate.confidence_sets import ConfidenceSets
 from mdpdsl.estimate.empirical import estimated_graph, too_large_estimate
 from mdpdsl.estimate.metrics import Measures
 from mdpdsl.estimate.reference import Reference
@@ -68,7 +69,7 @@ class RunResult(Tabular):
     configuration: RunConfiguration
     trials: tuple[RunTrial, ...]
     reference: Reference
-    radius: FloatArray | None  # [n_pairs]  l1, of a confidence set
+    sets: ConfidenceSets | None  # of an estimate, and of a live run
     path: Path | None  # the folder, if the result was saved or read
 
     @property
@@ -82,6 +83,11 @@ class RunResult(Tabular):
         if self.kind == "estimate":
             return "log estimate"
         return settings_label(self.configuration.settings)
+
+    @property
+    def radius(self) -> FloatArray | None:
+        """The l1 radii of the confidence sets, [n_pairs]."""
+        return None if self.sets is None else self.sets.radius
 
     @property
     def graph(self) -> TransitionGraph:

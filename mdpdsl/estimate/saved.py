@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,15 @@ import numpy as np
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import Provenance
 from mdpdsl.compile.transition_rewards import with_transition_rewards
-from mdpdsl.estimate.confidence_sets import ConfidenceSets
+from mdpdsl.estimate.confidence_sets import ConfidenceSets, confidence_sets
 from mdpdsl.estimate.empirical import estimated_graph, too_large_estimate
+from mdpdsl.estimate.intervals import Intervals
 from mdpdsl.files import write_arrays, write_json
 from mdpdsl.formats.npz import save_model_graph
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.rejections import Rejections
-from mdpdsl.runs.arrays import save_counts
+from mdpdsl.runs.arrays import DAMAGE, save_counts
 from mdpdsl.runs.directory import COUNTS, ESTIMATE, INTERVALS, RADII, REJECTED
 
 
@@ -55,6 +56,23 @@ def save_estimated_graph(
     provenance = Provenance("", unseen, graph.n_pairs, rewards_missing=missing)
     save_model_graph(model, graph, folder / ESTIMATE, provenance)
     return {"estimate_missing": None, "rewards_missing": missing}
+
+
+def stored_sets(
+    folder: Path, counts: Counts, graph: TransitionGraph, delta: float, kind: str
+) -> ConfidenceSets:
+    """Return the confidence sets of a run: its intervals as they are stored, if they are."""
+    sets = confidence_sets(counts, graph.n_states, delta, kind)
+    try:
+        with np.load(folder / INTERVALS, allow_pickle=False) as file:
+            same = np.array_equal(file["successor"], counts.successor) and np.array_equal(
+                file["successor_start"], counts.successor_start
+            )
+            risk = float(file["entry_risk"])
+            found = Intervals(file["lower"], file["upper"], file["unseen_upper"], risk)
+    except (OSError, *DAMAGE):
+        return sets
+    return replace(sets, intervals=found) if same else sets
 
 
 def save_estimate(

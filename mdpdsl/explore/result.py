@@ -13,7 +13,7 @@ import numpy as np
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import StoredModel
 from mdpdsl.diagnostics import RunError
-from mdpdsl.estimate.confidence_sets import confidence_sets
+from mdpdsl.estimate.confidence_sets import ConfidenceSets
 from mdpdsl.estimate.metrics import Measures, history_arrays, measure
 from mdpdsl.estimate.reference import (
     Reference,
@@ -22,12 +22,11 @@ from mdpdsl.estimate.reference import (
     truth_reference,
 )
 from mdpdsl.estimate.run_result import RunResult, RunTrial
-from mdpdsl.estimate.saved import save_estimated_graph
+from mdpdsl.estimate.saved import save_estimated_graph, stored_sets
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.files import write_arrays, write_json
 from mdpdsl.formats.npz import save_graph
 from mdpdsl.graph.counts import Counts
-from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.order import LoggedTransitions, load_transitions, save_transitions
 from mdpdsl.runs.arrays import DAMAGE, read_counts, read_metrics, save_counts
@@ -36,7 +35,6 @@ from mdpdsl.runs.directory import (
     EPISODES,
     EXPLORED,
     METRICS,
-    RADII,
     REPLAYED_LOG,
     WARM_START,
     RunDirectory,
@@ -203,7 +201,7 @@ def open_explore_run(place: RunPlace, one: Path | None) -> ExploreRun:
         configuration=configuration,
         trials=tuple(trials),
         reference=reference,
-        radius=_radius(folders[0], graph),
+        sets=_sets(run.path, counts[0], graph, configuration) if is_live else None,
         path=run.path,
         settings=ExploreSettings(**configuration.settings),
         summary=None if record is None else decoded(ExploreRecord, record),
@@ -246,16 +244,8 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else value
 
 
-def _radius(folder: Path, graph: TransitionGraph) -> FloatArray | None:
-    """Read the radii of a live run's confidence sets."""
-    path = folder / RADII
-    if not path.exists():
-        return None
-    with np.load(path, allow_pickle=False) as saved:
-        radius = np.asarray(saved["radius"], np.float64)
-    return radius if len(radius) == graph.n_pairs else None
-
-
-def live_radius(counts: Counts, graph: TransitionGraph, settings: ExploreSettings) -> FloatArray:
-    """Return the l1 radii of the confidence sets of a live run."""
-    return confidence_sets(counts, graph.n_states, settings.delta, settings.radius).radius
+def _sets(
+    folder: Path, counts: Counts, graph: TransitionGraph, configuration: RunConfiguration
+) -> ConfidenceSets:
+    settings = configuration.settings
+    return stored_sets(folder, counts, graph, settings["delta"], settings["radius"])

@@ -282,7 +282,7 @@ def explore_run(
         configuration=configuration,
         trials=tuple(trials),
         reference=reference,
-        radius=None,
+        sets=None,
         path=None,
         settings=settings,
         summary=record,

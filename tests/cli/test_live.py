@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import mdpdsl
+from mdpdsl.explore.live.session import explore_live
 from mdpdsl.formats.npz import from_npz
 from mdpdsl.graph.counts import Counts
 from mdpdsl.logs.count import count_logs
@@ -330,7 +331,7 @@ def test_without_gymnasium_it_is_said_how_to_install_it(monkeypatch: pytest.Monk
 def test_a_run_that_python_began_is_resumed_from_python(tmp_path: Path) -> None:
     from tests.explore.systems import Walk, walk_model
 
-    mdpdsl.explore_live(walk_model(), Walk(), tmp_path / "run", steps=5)
+    explore_live(walk_model(), Walk(), tmp_path / "run", steps=5)
     outcome = quick("explore", "--resume", tmp_path / "run")
     assert outcome.status == 2
     assert "explore_live(model, system," in outcome.stderr

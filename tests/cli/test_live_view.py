@@ -12,11 +12,11 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from mdpdsl.cli.live_view import standing_text
 
-from mdpdsl.cli import live_view
+from mdpdsl.cli.console import ProgressLines
 from mdpdsl.explore import executor
 from mdpdsl.explore.optimum import Limits
+from mdpdsl.explore.progress import standing_text
 from mdpdsl.explore.standing import Standing
 from tests.cli.run import quick
 
@@ -48,11 +48,12 @@ def test_lines_come_at_growing_intervals(
 ) -> None:
     now = 0.0
     monkeypatch.setattr(import_module("mdpdsl.cli.console").time, "perf_counter", lambda: now)
-    lines = live_view._Lines("random", 1_000, 10, None)
+    lines = ProgressLines()
+    lines.begin("random")
     said = []
     for tenth in range(3_000):
         now = tenth / 10
-        lines([Standing(tenth)])
+        lines(tenth, 1_000, "")
         if capsys.readouterr().err:
             said.append(now)
     waits = [b - a for a, b in itertools.pairwise(said)]
@@ -62,7 +63,7 @@ def test_lines_come_at_growing_intervals(
 
 
 def test_a_log_has_lines_only_if_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(live_view, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(import_module("mdpdsl.cli.console"), "FIRST_WAIT", 0.0)
     monkeypatch.setattr(executor, "LOOK_SECONDS", 0.0)
     run = ("explore", "riverswim", "--algorithm", "random", "--steps", "5e6", "--jobs", "1")
     asked = quick(*run, "--out", tmp_path / "asked", "--progress")

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import mdpdsl
-from mdpdsl.cli.solving import CommandWatch
 from mdpdsl.formats.policy_files import load_policy
+from mdpdsl.progress import Watch
+from mdpdsl.solve.discounted import solve_discounted
 from tests.cli.run import BAD_SUM, GOOD, quick, written
 from tests.cli.run import mdpdsl as process
 
@@ -125,7 +126,7 @@ def test_files_hold_the_policy_and_the_values(suffix: str, tmp_path: Path) -> No
         found = [float(row["value"]) for row in rows]
     else:
         found = [row[-1] for row in json.loads(values.read_text())["rows"]]
-    expected = mdpdsl.solve_discounted(graph).values
+    expected = solve_discounted(graph).values
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
@@ -198,16 +199,16 @@ def test_ctrl_c_ends_with_1_and_the_bound_so_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_looks = 0
-    look = CommandWatch.__call__
+    look = Watch.__call__
 
-    def press_at_the_fifth_look(watch: CommandWatch, iterations: int, bound: float) -> bool:
+    def press_at_the_fifth_look(watch: Watch, iterations: int, bound: float) -> bool:
         nonlocal n_looks
         n_looks += 1
         if n_looks == 5:
             signal.raise_signal(signal.SIGINT)
         return look(watch, iterations, bound)
 
-    monkeypatch.setattr(CommandWatch, "__call__", press_at_the_fifth_look)
+    monkeypatch.setattr(Watch, "__call__", press_at_the_fifth_look)
     path, policy = written(tmp_path, SLOW), tmp_path / "p.csv"
     arguments = ("--discount", "0.99999999", "--method", "vi", "--policy-out", policy)
     outcome = quick("solve", path, *arguments, "--json")

@@ -24,7 +24,6 @@ from mdpdsl.formats.prism import to_prism
 from mdpdsl.graph.counts import Counts, counts_from, no_counts
 from mdpdsl.graph.interval_graph import IntervalGraph
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.runs.places import run_place
 from mdpdsl.solve.reachability import solve_reachability
 from tests.cli.run import quick, written
 from tests.formats.storm_reads import read_interval_drn, read_interval_prism, robust_bounds, sizes
@@ -176,17 +175,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_support_depends_on_the_origin_of_the_data(runs: Path) -> None:
-    explored = interval_model(run_place(runs / "explored"))
-    logged = interval_model(run_place(runs / "logged"))
+    explored = interval_model(mdpdsl.open_run(runs / "explored"))
+    logged = interval_model(mdpdsl.open_run(runs / "logged"))
     assert (explored.support, logged.support) == ("model", "all")
     assert (round(explored.delta, 9), round(logged.delta, 9)) == (0.2, 0.1)
     assert "unknown" in logged.intervals.graph.labels
-    trusting = interval_model(run_place(runs / "logged"), support="model")
+    trusting = interval_model(mdpdsl.open_run(runs / "logged"), support="model")
     assert trusting.intervals.graph.n_states == 5
 
 
 def test_stored_intervals_and_those_of_the_counts_are_the_same(runs: Path) -> None:
-    place = run_place(runs / "logged")
+    place = mdpdsl.open_run(runs / "logged")
     stored, computed = interval_model(place), interval_model(place, delta=0.1)
     for end in ("lower", "upper"):
         one, other = (getattr(m.intervals.bounds, end) for m in (stored, computed))
@@ -201,8 +200,8 @@ def test_stored_intervals_are_what_is_exported(runs: Path, tmp_path: Path) -> No
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
     np.savez(path, **{**arrays, "upper": np.minimum(1.0, arrays["upper"] + 0.01)})
-    wider = interval_model(run_place(tmp_path / "run")).intervals.bounds.upper
-    assert np.any(wider > interval_model(run_place(runs / "logged")).intervals.bounds.upper)
+    wider = interval_model(mdpdsl.open_run(tmp_path / "run")).intervals.bounds.upper
+    assert np.any(wider > interval_model(mdpdsl.open_run(runs / "logged")).intervals.bounds.upper)
 
 
 def test_data_that_contradict_the_model_are_named(runs: Path, tmp_path: Path) -> None:
@@ -210,7 +209,7 @@ def test_data_that_contradict_the_model_are_named(runs: Path, tmp_path: Path) ->
     model = tmp_path / "run" / "model.mdp"
     model.write_text(WALK.replace("0.8: pos' = pos + 1 | 0.2: pos' = 4", "pos' = pos + 1"))
     with pytest.raises(mdpdsl.ModelError, match="bold in pos = 0 led to pos = 4,"):
-        interval_model(run_place(tmp_path / "run"), support="model")
+        interval_model(mdpdsl.open_run(tmp_path / "run"), support="model")
 
 
 def test_a_model_without_dynamics_has_no_support_of_its_own(tmp_path: Path) -> None:
@@ -218,5 +217,5 @@ def test_a_model_without_dynamics_has_no_support_of_its_own(tmp_path: Path) -> N
     log = written(tmp_path, "x,action\n0,a\n1,a\n2,a\n0,a\n", "log.csv")
     quick("estimate", model, log, "--out", tmp_path / "run")
     with pytest.raises(mdpdsl.ModelError, match="no dynamics"):
-        interval_model(run_place(tmp_path / "run"), support="model")
-    assert interval_model(run_place(tmp_path / "run")).support == "all"
+        interval_model(mdpdsl.open_run(tmp_path / "run"), support="model")
+    assert interval_model(mdpdsl.open_run(tmp_path / "run")).support == "all"

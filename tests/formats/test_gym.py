@@ -22,6 +22,7 @@ from mdpdsl.formats.gym import (
     toy_text_json,
 )
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.load import from_gym_P
 from tests.solve.small import small_graphs
 
 MODELS = [name for name in mdpdsl.shipped_models() if name != "pendulum_unknown"]
@@ -44,7 +45,7 @@ def merged(table: Any) -> dict[tuple[int, int], dict[int, tuple[float, float, bo
 @pytest.mark.parametrize("identifier", ["FrozenLake-v1", "FrozenLake8x8-v1"])
 def test_frozen_lake_into_a_model_and_back_is_the_identity(identifier: str) -> None:
     environment: Any = gymnasium.make(identifier).unwrapped
-    model = mdpdsl.from_gym_P(environment.P, environment.initial_state_distrib)
+    model = from_gym_P(environment.P, environment.initial_state_distrib)
     assert merged(to_toy_text(model.graph)) == merged(environment.P)
     np.testing.assert_array_equal(model.graph.initial, environment.initial_state_distrib)
 
@@ -153,11 +154,11 @@ def test_errors_in_a_table_show_their_place(table: Any, message: str) -> None:
 
 def test_a_start_may_be_one_state() -> None:
     table = {0: {0: [(1.0, 1, 0.0, False)]}, 1: {0: [(1.0, 0, 0.0, False)]}}
-    assert mdpdsl.from_gym_P(table, 1).graph.initial.tolist() == [0, 1]
+    assert from_gym_P(table, 1).graph.initial.tolist() == [0, 1]
     with pytest.raises(ValueError, match="start 2 is not a state"):
-        mdpdsl.from_gym_P(table, 2)
+        from_gym_P(table, 2)
     with pytest.raises(ValueError, match="has 3 states, but P has 2"):
-        mdpdsl.from_gym_P(table, [1, 0, 0])
+        from_gym_P(table, [1, 0, 0])
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 import mdpdsl
 from mdpdsl.formats.quantecon import write_quantecon
+from mdpdsl.solve.discounted import solve_discounted
 
 DISCOUNT = 0.95
 
@@ -24,7 +25,7 @@ def test_values_agree(name: str) -> None:
         arrays.R, arrays.Q, DISCOUNT, arrays.s_indices, arrays.a_indices
     )
     theirs = problem.solve(method="policy_iteration").v
-    ours = mdpdsl.solve_discounted(model.graph, DISCOUNT).values
+    ours = solve_discounted(model.graph, DISCOUNT).values
     np.testing.assert_allclose(theirs, ours, atol=1e-8)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import mdpdsl
+from mdpdsl.explore.live.session import explore_live
 from tests.cli.run import quick
 
 #: Two variables, one of them real; small and quick to explore completely.
@@ -71,5 +72,5 @@ def made_runs(folder: Path) -> dict[str, Path]:
     for command in commands:
         done = quick(*command, "--quiet")
         assert done.status == 0, (command, done.stderr)
-    mdpdsl.explore_live(mdpdsl.loads(HEATER), Heater(), places["live"], kappa=2, steps=500)
+    explore_live(mdpdsl.loads(HEATER), Heater(), places["live"], kappa=2, steps=500)
     return places

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import mdpdsl
 from mdpdsl.explore.executor import run_trials
+from mdpdsl.explore.live.session import explore_live
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.summary import summarize
 from mdpdsl.report.markup import number
@@ -69,7 +70,7 @@ def test_a_summary_a_live_run_and_a_plan_are_shown(made: dict[str, Path], tmp_pa
     results = run_trials(graph, settings, seed=0, trials=2, jobs=1)
     summary = summarize(settings, results)
     assert number(summary.worst) in shown(summary)
-    live = mdpdsl.explore_live(mdpdsl.loads(HEATER), Heater(), tmp_path / "live", steps=50)
+    live = explore_live(mdpdsl.loads(HEATER), Heater(), tmp_path / "live", steps=50)
     assert "50" in shown(live)
     plan = mdpdsl.plan(made["estimate"])
     assert "where it adds most" in shown(plan)

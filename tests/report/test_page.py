@@ -8,16 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mdpdsl.report.run import Run, RunTrial
 
 import mdpdsl
 from mdpdsl.estimate.metrics import measure
 from mdpdsl.estimate.reference import Reference
+from mdpdsl.estimate.run_result import RunResult, RunTrial
 from mdpdsl.graph.counts import counts_from
 from mdpdsl.report.figures.plane_map import AxesError
 from mdpdsl.report.markup import number
 from mdpdsl.report.page.page import MOST_BYTES, report_page
-from mdpdsl.runs.directory import RunDirectory
 from mdpdsl.runs.records import RunConfiguration, RunOptions
 from tests.report.pages import addresses, parsed
 
@@ -168,7 +167,7 @@ def test_a_page_of_many_large_maps_stays_small(n_cells: int) -> None:
     assert len(tree.every("figure", **{"class": "map"})) == 4 * len(runs)
 
 
-def _unknown_run(model: mdpdsl.Model, seed: int) -> Run:
+def _unknown_run(model: mdpdsl.Model, seed: int) -> RunResult:
     """Return a run that has only counts, a few random transitions per pair."""
     graph, generator = model.graph, np.random.default_rng(seed)
     n = graph.n_pairs
@@ -189,6 +188,5 @@ def _unknown_run(model: mdpdsl.Model, seed: int) -> Run:
         command="estimate",
     )
     reference = Reference("estimate", c, np.ones(n, np.bool_))
-    place = Path("nowhere")
-    trial = RunTrial(0, place, counts, {}, measure(1, counts.visits, c, 1.0))
-    return Run(RunDirectory(place), configuration, {}, model, [trial], reference)
+    trial = RunTrial(0, counts, {}, measure(1, counts.visits, c, 1.0))
+    return RunResult(model, configuration, (trial,), reference, None, None)

@@ -12,7 +12,7 @@ import pytest
 import mdpdsl
 from mdpdsl.diagnostics import RunError
 from mdpdsl.graph.complexity import squared_l2_complexity
-from mdpdsl.report.run import run_folders
+from mdpdsl.runs.comparison import run_folders
 
 KINDS = {
     "explore": "explore",

@@ -118,7 +118,7 @@ def test_frozen_lake_has_the_values_of_gymnasiums_own_table() -> None:
                 sum(p * (r + 0.99 * values[t] * (not done)) for p, t, r, done in table[state][a])
                 for a in range(4)
             )
-    found = mdpdsl.solve_discounted(mdpdsl.load("frozen_lake").graph, 0.99)
+    found = solve_discounted(mdpdsl.load("frozen_lake").graph, 0.99)
     over = np.array([all(done for row in table[s].values() for *_, done in row) for s in table])
     np.testing.assert_allclose(found.values[~over], values[~over], rtol=0, atol=EXACT)
     assert found.value == pytest.approx(0.542025932, abs=1e-9)

@@ -521,7 +521,7 @@ class _Session:
             configuration=self.configuration,
             trials=(RunTrial(0, counts, history_arrays(result.history), result.measures),),
             reference=estimate_reference([counts]),
-            radius=_sets(counts, graph, chosen).radius,
+            sets=_sets(counts, graph, chosen),
             path=result.run,
             settings=chosen,
             summary=_record(self.configuration, result),

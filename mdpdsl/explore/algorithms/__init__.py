@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mdpdsl.diagnostics import SettingsError, did_you_mean
+from mdpdsl.explore.plugins import ExplorerFactory, installed_explorer, installed_names
 from mdpdsl.explore.settings import ExploreSettings
 
 if TYPE_CHECKING:
@@ -42,12 +43,32 @@ BACKUPS_PER_STEP = 50
 STEEP = 4.0
 
 
+def algorithm_names() -> list[str]:
+    """Return the names of all explorers, built in or installed."""
+    return [*ALGORITHMS, *(name for name in installed_names() if name not in ALGORITHMS)]
+
+
+def third_party_explorer(name: str) -> ExplorerFactory | None:
+    """Return the installed explorer of a name; None if it is built in.
+
+    Raise SettingsError if there is no explorer of this name.
+    """
+    if name in ALGORITHMS:
+        return None
+    found = installed_explorer(name)
+    if found is None:
+        known = algorithm_names()
+        hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
+        raise SettingsError(f"unknown algorithm `{name}`; {hint}")
+    return found
+
+
 def strategy_for(settings: ExploreSettings, n_states: int) -> Strategy:
-    """Return the plan of the algorithm that the settings name."""
-    if settings.algorithm not in ALGORITHMS:
-        hint = did_you_mean(settings.algorithm, ALGORITHMS) or f"there are {', '.join(ALGORITHMS)}"
-        raise SettingsError(f"unknown algorithm `{settings.algorithm}`; {hint}")
-    module = import_module(f"mdpdsl.explore.algorithms.{ALGORITHMS[settings.algorithm]}")
+    """Return the strategy of the built-in algorithm that the settings name."""
+    name = settings.algorithm
+    if third_party_explorer(name) is not None:
+        raise SettingsError(f"the algorithm `{name}` is not built in; make its own explorer")
+    module = import_module(f"mdpdsl.explore.algorithms.{ALGORITHMS[name]}")
     strategy: Callable[[ExploreSettings, int], Strategy] = module.strategy
     return strategy(settings, n_states)
 

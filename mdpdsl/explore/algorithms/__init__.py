@@ -26,7 +26,7 @@ ALGORITHMS = {
     "smm": "smm",
     "kappa-lp": "kappa_lp",
     "fw-modest": "fw_modest",
-    "tracking": "tracking.strategies",
+    "tracking": "tracking.rule",
 }
 
 #: Those that plan at the start of episodes, with an oracle.

@@ -13,6 +13,7 @@ import pytest
 import mdpdsl
 from mdpdsl.diagnostics import SettingsError
 from mdpdsl.explore.algorithms.tracking import targets as tracked_plan
+from mdpdsl.explore.algorithms.tracking.rule import following, steering
 from mdpdsl.explore.algorithms.tracking.stages import (
     COLD,
     FINISH,
@@ -23,7 +24,6 @@ from mdpdsl.explore.algorithms.tracking.stages import (
     Stage,
     Tracking,
 )
-from mdpdsl.explore.algorithms.tracking.strategies import following, steering
 from mdpdsl.explore.algorithms.tracking.tracked_model import TrackedModel
 from mdpdsl.explore.executor import run_trials, trial_seeds
 from mdpdsl.explore.settings import ExploreSettings, settings_from

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from mdpdsl.explore.algorithms.tracking import strategies as tracking
+from mdpdsl.explore.algorithms.tracking import rule
 from mdpdsl.explore.algorithms.tracking.targets import affordable, planning_problem
 from mdpdsl.explore.metrics import utility
 from mdpdsl.explore.settings import ExploreSettings
@@ -207,7 +207,7 @@ class Tracking:
 
         After a plan that could not afford it, it rises step by step.
         """
-        most = tracking.full_power(self.settings)
+        most = rule.full_power(self.settings)
         spent = 1.0 if self.settings.anytime else self._spent(done)
         power = 1 + (most - 1) * (EARLY_POWER + (1 - EARLY_POWER) * spent)
         before = self.records[-1].power if self.records else None
@@ -219,7 +219,7 @@ class Tracking:
         if stage.stage == COLD:
             return strategy
         if stage.stage == PLANNED:
-            return tracking.following(self.settings, n_states)
+            return rule.following(self.settings, n_states)
         if stage.stage == STEERED:
-            return tracking.steering(self.settings, n_states)
-        return tracking.without_targets(self.settings, n_states)
+            return rule.steering(self.settings, n_states)
+        return rule.without_targets(self.settings, n_states)

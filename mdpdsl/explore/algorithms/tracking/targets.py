@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdpdsl.explore.algorithms.tracking.strategies import following
+from mdpdsl.explore.algorithms.tracking.rule import following
 from mdpdsl.explore.algorithms.tracking.tracked_complexity import planning_bounds
 from mdpdsl.explore.algorithms.tracking.tracked_model import TrackedModel, tracked_model
 from mdpdsl.explore.settings import ExploreSettings

@@ -17,7 +17,7 @@ from mdpdsl.estimate.empirical import estimated_complexity
 from mdpdsl.explore.algorithms import ALGORITHMS, random
 from mdpdsl.explore.algorithms.lookahead import action_values, upper_bounds
 from mdpdsl.explore.algorithms.tracking import rule
-from mdpdsl.explore.algorithms.tracking.targets import TrackedPlan
+from mdpdsl.explore.algorithms.tracking.targets import TargetProgram
 from mdpdsl.explore.algorithms.tracking.tracked_model import TrackedModel
 from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.settings import ExploreSettings
@@ -216,7 +216,7 @@ def test_no_policy_has_a_smaller_planned_loss_than_the_targets(
     draw = np.random.default_rng(seed)
     c, visits = draw.random(N_PAIRS), draw.integers(1, 200, N_PAIRS).astype(np.float64)
     model = TrackedModel(GRAPH, np.ones(N_PAIRS, np.bool_), 1.0, np.ones(S, np.bool_))
-    found = TrackedPlan(model, c, visits, left, np.zeros(S)).solve(p)
+    found = TargetProgram(model, c, visits, left, np.zeros(S)).solve(p)
     d = (found.target - visits) / left
     assert d.sum() == pytest.approx(1.0)
     least = rule.planned_loss(d, c, visits, left, p)

@@ -1,7 +1,7 @@
-"""How well a run went, in the paper's measures (paper, section on evaluation metrics).
+"""The paper's measures of a run (paper, section on evaluation metrics).
 
 L(s,a) = n c(s,a) / T(s,a); L_Worst and L_Avg are its maximum and mean over the available pairs,
-with the true c where it is known. A run that left a pair unvisited has failed.
+with the true c if it is known. A run that never visited some pair has failed.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 
 @dataclass(frozen=True)
 class Measures:
-    """The measures of a run at one time; `worst` and `average` are None where it has failed.
+    """The measures of a run at one time; `worst` and `average` are None if it has failed.
 
-    `transitions` is n: the visits counted, those that the run began with included.
+    `transitions` is n, the number of visits, including those that the run began with.
     """
 
     step: int
     unvisited: int
     worst: float | None
     average: float | None
-    utility: float | None  # U_kappa(d_hat), None where it is not a finite number
-    squared_error: float | None = None  # mean over pairs of ||P - P_hat||^2, where P is known
+    utility: float | None  # U_kappa(d_hat), None if it is not finite
+    squared_error: float | None = None  # mean over pairs of ||P - P_hat||^2, if P is known
     transitions: int | None = None
 
 
@@ -37,8 +37,8 @@ def measure(
 ) -> Measures:
     """Measure visits against complexities c(s,a).
 
-    A pair with c = 0 needs no estimate, only a visit. `over_visited` leaves out the pairs that were
-    never visited: of a real system nobody knows whether they can be.
+    A pair with c = 0 needs no estimate, only a visit. `over_visited` leaves out pairs that were
+    never visited: in a real system it may be impossible to visit them.
     """
     unvisited = int(np.count_nonzero(visits == 0))
     n = int(visits.sum())
@@ -51,7 +51,7 @@ def measure(
 
 
 def utility(d: FloatArray, c: FloatArray, kappa: float) -> float | None:
-    """Return U_kappa(d) (paper, eq. Ukappa_definition); None where it overflows."""
+    """Return U_kappa(d) (paper, eq. Ukappa_definition); None if it overflows."""
     if kappa == 1:
         return float(np.sum(c * np.log(d)))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -60,7 +60,7 @@ def utility(d: FloatArray, c: FloatArray, kappa: float) -> float | None:
 
 
 def history_arrays(history: Sequence[Measures]) -> dict[str, FloatArray]:
-    """Return measures over time as columns, NaN where there is none."""
+    """Return measures over time as columns, NaN for missing values."""
     rows = [asdict(measures) for measures in history]
     return {
         field.name: np.array(
@@ -77,11 +77,12 @@ def mean_squared_error(truth: TransitionGraph, counts: Counts) -> float:
 
 
 def squared_errors(truth: TransitionGraph, counts: Counts) -> FloatArray:
-    """Return ||P - P_hat||_2^2 of every pair, P_hat being 0 where there is no visit, [n_pairs]."""
+    """Return ||P - P_hat||_2^2 of every pair, with P_hat = 0 if it was never visited, [n_pairs]."""
     visits = counts.visits
     pair = np.repeat(np.arange(truth.n_pairs), np.diff(counts.successor_start))
     estimate = counts.count / visits[pair]
-    # ||P - P_hat||^2 = sum P^2 - 2 sum P P_hat + sum P_hat^2, the middle over what was seen.
+    # ||P - P_hat||^2 = sum P^2 - 2 sum P P_hat + sum P_hat^2; the last two sums need only the
+    # successors that were seen.
     P = truth.transition_matrix()
     true_squares = np.add.reduceat(truth.probability**2, truth.successor_start[:-1])
     keys = pair * np.int64(truth.n_states) + counts.successor
@@ -96,7 +97,7 @@ def squared_errors(truth: TransitionGraph, counts: Counts) -> FloatArray:
 
 
 def checkpoints(steps: int, per_decade: int = 6) -> list[int]:
-    """Return logarithmically spaced times up to the last step."""
+    """Return logarithmically spaced steps, the last one included."""
     n = max(1, round(per_decade * np.log10(max(steps, 10))))
     times = np.unique(np.round(np.logspace(0, np.log10(steps), n + 1)).astype(np.int64))
     return sorted({*times.tolist(), steps})

@@ -1,4 +1,4 @@
-"""Trials in processes: the same seed gives the same counts, however many processes there are."""
+"""Run trials in processes; the same seed gives the same counts for any number of processes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import signal
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, replace
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ import numpy as np
 
 from mdpdsl.compile.system import RawSystem
 from mdpdsl.estimate.metrics import Measures
+from mdpdsl.explore.algorithms import third_party_explorer
+from mdpdsl.explore.plugins import ExplorerError, ExplorerFactory, explorer_name
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.standing import Standing, new_board, post, standing, standings
 from mdpdsl.files import write_bytes
@@ -30,15 +34,15 @@ if TYPE_CHECKING:
     from mdpdsl.explore.replay.queues import LogQueues
     from mdpdsl.explore.trial import Watch
 
-#: Between two looks at how far trials are.
+#: Seconds between two looks at the progress of trials.
 LOOK_SECONDS = 0.2
-#: Told how far each trial is, at every look.
+#: Receives the progress of every trial, at each look.
 Progress = Callable[[list[Standing]], None]
 
 
 @dataclass(frozen=True, eq=False)
 class TrialResult:
-    """What came of one trial."""
+    """The result of one trial."""
 
     index: int
     is_finished: bool
@@ -47,7 +51,7 @@ class TrialResult:
     counts: Counts
     seconds: float
     residual: float
-    replay: ReplayEnd | None = None  # of a log
+    replay: ReplayEnd | None = None  # if a log was replayed
 
     @property
     def failed(self) -> bool:
@@ -64,6 +68,7 @@ class _Task:
     folder: Path | None
     system: RawSystem | LogQueues | None
     warm_start: Counts | None
+    explorer: ExplorerFactory | None
 
 
 def run_trials(
@@ -78,34 +83,42 @@ def run_trials(
     progress: Progress | None = None,
     executor: Executor | None = None,
     warm_start: Counts | None = None,
+    explorer: ExplorerFactory | None = None,
 ) -> list[TrialResult]:
-    """Run trials in processes, or by an executor of others, each in its own folder if it has one.
+    """Run trials in processes, or with `executor`, each saved in its own folder if it has one.
 
-    An interrupt (Ctrl-C) stops all trials where they are; those with a folder are saved. With
-    `settings.simulate` continuous it is `system` that is explored, and `truth` that it is measured
-    against; raise SimulationError where a system fails. A log in the place of `system` is replayed,
-    and `truth` is its own graph. Every trial begins with the counts
-    of the warm start, if there is one.
+    An interrupt (Ctrl-C) stops all trials where they are; those with a folder are saved. If
+    `settings.simulate` is "continuous", `system` is explored, and measured against `truth`; raise
+    SimulationError if it fails. If `system` is a log, it is replayed, and `truth` is the log's own
+    graph. Every trial begins with the counts of the warm start, if there is one.
+
+    `explorer` is the class of a third party's explorer, or a function that makes one (see
+    `plugins`); by default it is the explorer that `settings.algorithm` names, built in or
+    installed. Raise ExplorerError if it fails.
     """
     from mdpdsl.explore.trial import compile_loop
 
-    # Here, before processes start: an unknown algorithm is told at once, and the compiled code is
-    # theirs, too.
-    compile_loop(truth, settings, system)
+    if explorer is None:
+        explorer = third_party_explorer(settings.algorithm)
+    # Before processes start: mistakes in the settings are reported at once, and processes inherit
+    # the compiled code.
+    compile_loop(truth, settings, system, explorer)
+    folders = [folder_of(i) if folder_of else None for i in range(trials)]
     tasks = [
-        _Task(truth, settings, seed, i, folder_of(i) if folder_of else None, system, warm_start)
-        for i in range(trials)
+        _Task(truth, settings, seed, i, folder, system, warm_start, explorer)
+        for i, folder in enumerate(folders)
     ]
     if executor is not None:
         return _run_remotely(executor, tasks, progress)
     n_jobs = min(trials, jobs or os.cpu_count() or 1)
-    if n_jobs == 1:
+    if n_jobs == 1 or not _can_leave(explorer):
         return _run_here(tasks, progress)
     context: Any = process_context()
     board, stop = context.Array("d", new_board(trials)), context.Event()
-    with process_pool(n_jobs, _adopt, board, stop, system) as pool:
-        # A log may be large: processes have it from their start, rather than with each task.
-        tasks = [replace(task, system=None) for task in tasks]
+    with process_pool(n_jobs, _adopt, board, stop, system, explorer) as pool:
+        # Processes receive these at their start rather than with each task: a log may be large, and
+        # a class may be one that only a forked process knows.
+        tasks = [replace(task, system=None, explorer=None) for task in tasks]
         return _collect(pool, tasks, board, stop, progress)
 
 
@@ -114,18 +127,34 @@ def trial_seeds(seed: int, index: int) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed, spawn_key=(index,))
 
 
+def _can_leave(explorer: ExplorerFactory | None) -> bool:
+    """Return whether an explorer can be made in other processes; warn if not."""
+    if explorer is None or process_context().get_start_method() == "fork":
+        return True
+    try:
+        ForkingPickler.dumps(explorer)
+    except Exception:  # of a kind that depends on what it is made of
+        warnings.warn(
+            f"the trials of `{explorer_name(explorer)}` run one after the other, as other "
+            "processes cannot import it; define it at the top level of a module",
+            stacklevel=3,
+        )
+        return False
+    return True
+
+
 def _run_here(tasks: list[_Task], progress: Progress | None) -> list[TrialResult]:
     done = [Standing(0)] * len(tasks)
     interrupted = False
-    told = time.perf_counter()
+    shown_at = time.perf_counter()
 
     def watch_for(index: int) -> Watch:
         def watch(found: Standing) -> bool:
-            nonlocal told
+            nonlocal shown_at
             done[index] = found
-            if progress is not None and time.perf_counter() - told > LOOK_SECONDS:
+            if progress is not None and time.perf_counter() - shown_at > LOOK_SECONDS:
                 progress(done)
-                told = time.perf_counter()
+                shown_at = time.perf_counter()
             return not interrupted
 
         return watch
@@ -134,7 +163,8 @@ def _run_here(tasks: list[_Task], progress: Progress | None) -> list[TrialResult
         nonlocal interrupted
         interrupted = True
 
-    previous = signal.signal(signal.SIGINT, interrupt)
+    is_main = threading.current_thread() is threading.main_thread()
+    previous = signal.signal(signal.SIGINT, interrupt) if is_main else None
     try:
         results = []
         for task in tasks:
@@ -143,19 +173,21 @@ def _run_here(tasks: list[_Task], progress: Progress | None) -> list[TrialResult
                 break
         return results
     finally:
-        signal.signal(signal.SIGINT, previous)
+        if is_main:
+            signal.signal(signal.SIGINT, previous)
 
 
 _board: Any = None
 _stop: Any = None
 _system: Any = None
+_explorer: Any = None
 
 
-def _adopt(board: Any, stop: Any, system: Any) -> None:
-    """Take over, in a new process, the board of progress, the sign to stop and the system."""
-    global _board, _stop, _system
-    _board, _stop, _system = board, stop, system
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells when to stop
+def _adopt(board: Any, stop: Any, system: Any, explorer: Any) -> None:
+    """Keep, in a new process, what all its trials share."""
+    global _board, _stop, _system, _explorer
+    _board, _stop, _system, _explorer = board, stop, system, explorer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process says when to stop
 
 
 def _run_in_process(task: _Task) -> TrialResult:
@@ -163,7 +195,7 @@ def _run_in_process(task: _Task) -> TrialResult:
         post(_board, task.index, found)
         return not _stop.is_set()
 
-    return _run_task(replace(task, system=_system), watch)
+    return _run_task(replace(task, system=_system, explorer=_explorer), watch)
 
 
 def _collect(
@@ -180,7 +212,7 @@ def _collect(
             continue
         try:
             results += [future.result() for future in finished]
-        except SimulationError:
+        except Exception:
             stop.set()
             for future in pending:
                 future.cancel()
@@ -193,7 +225,7 @@ def _collect(
 def _run_remotely(
     executor: Executor, tasks: list[_Task], progress: Progress | None
 ) -> list[TrialResult]:
-    """Run trials where there are neither our folders nor our memory: files go there and back."""
+    """Run trials on machines that do not share our folders: files are sent there and back."""
     done = [Standing(0)] * len(tasks)
     futures = {
         executor.submit(_run_elsewhere, replace(task, folder=None), _files(task.folder)): task
@@ -211,7 +243,7 @@ def _run_remotely(
                 done[result.index] = standing(futures[future].settings.steps, last)
             if progress is not None:
                 progress(done)
-    except KeyboardInterrupt:  # what is finished is saved
+    except KeyboardInterrupt:  # finished trials are saved
         pass
     finally:
         for future in pending:
@@ -247,17 +279,16 @@ def _run_task(task: _Task, watch: Watch) -> TrialResult:
     from mdpdsl.explore.trial import continue_trial, final_measures, load_trial, new_trial
 
     seeds = trial_seeds(task.seed, task.index)
+    rest = (task.system, task.warm_start, task.explorer)
     try:
         if task.folder is None:
-            trial = new_trial(task.truth, task.settings, seeds, task.system, task.warm_start)
+            trial = new_trial(task.truth, task.settings, seeds, *rest)
         else:
-            trial = load_trial(
-                task.truth, task.settings, seeds, task.folder, task.system, task.warm_start
-            )
+            trial = load_trial(task.truth, task.settings, seeds, task.folder, *rest)
         if not trial.is_finished:
             continue_trial(trial, task.truth, watch, task.folder)
-    except SimulationError as error:
-        raise SimulationError(f"trial {task.index}: {error}") from None
+    except (SimulationError, ExplorerError) as error:
+        raise type(error)(f"trial {task.index}: {error}") from error.__cause__
     counts, experience = trial.counts, trial.experience
     return TrialResult(
         index=task.index,

@@ -1,36 +1,83 @@
-"""Where an explorer's experience comes from: simulated systems that answer actions with states.
+"""Where an explorer's experience comes from: systems that answer actions with states.
 
     system = SimulatedSystem(model.graph, model.system, np.random.default_rng(0))
-    action = explorer.act(system.state)
-    explorer.observe(system.state, action, system.step(action))
+    state = system.state
+    action = explorer.act(state)
+    outcome = system.answer(action)
+    explorer.observe(state, action, *outcome)
 
-Here a step in one's own loop and the compiled loop (`explore`) draw the same numbers.
+`step` is a shorter form of `answer` that returns the next state alone. A loop like this one and the
+compiled loop (`explore`) draw the same random numbers.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from mdpdsl.compile.system import KIND, NO_FAILURE, RawSystem
-from mdpdsl.explore.explorer import Explorer
-from mdpdsl.graph.space import FloatArray, Value
+from mdpdsl.graph.space import FloatArray, IntArray, Value
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.loop import draw_successor, explore_steps, new_simulator
 from mdpdsl.kernels.memory import with_larger_pool
 from mdpdsl.simulate.failures import SimulationError, describe_failure
 
+if TYPE_CHECKING:
+    from mdpdsl.explore.explorer import Explorer
+
+
+class Outcome(NamedTuple):
+    """What an action led to.
+
+    An episode that has `ended` is over because of the state it reached; one that was `cut` was
+    stopped for another reason, such as a limit of time.
+    """
+
+    next_state: int
+    ended: bool = False
+    cut: bool = False
+
 
 class Experience(Protocol):
-    """Answers actions with states, by their indices."""
+    """Answers an action in the present state; states and actions are given by their indices.
+
+    After an outcome that ended or cut the episode, `begin` starts the next one.
+    """
 
     @property
     def state(self) -> int:
         """The present state."""
 
-    def step(self, action: int) -> int:
-        """Do an action; return the next state."""
+    @property
+    def has_ended(self) -> bool:
+        """Whether there are no more answers."""
+
+    def answer(self, action: int) -> Outcome | None:
+        """Take an action; return its outcome, or None if there is no answer left."""
+
+    def begin(self) -> None:
+        """Start the next episode; `has_ended` if there is none."""
+
+
+class TrialExperience(Experience, Protocol):
+    """Experience for a trial: it also runs the built-in explorers compiled, and can be saved."""
+
+    generator: np.random.Generator
+
+    @property
+    def measured(self) -> slice | IntArray:
+        """The pairs that measures are taken over."""
+
+    def explore(self, explorer: Explorer, n_steps: int) -> int:
+        """Let an explorer act for at most n_steps, compiled; return the number of steps done."""
+
+    def saved(self) -> dict[str, Any]:
+        """Return the arrays that, with `state` and the generator, determine what follows."""
+
+    def restore(self, state: int, saved: Mapping[str, Any]) -> None:
+        """Return to where it was saved."""
 
 
 class SimulatedGraph:
@@ -38,21 +85,30 @@ class SimulatedGraph:
 
     has_ended = False
     measured = slice(None)  # all pairs
+    state: int
 
     def __init__(self, graph: TransitionGraph, generator: np.random.Generator) -> None:
         self.graph = graph
         self.generator = generator
-        self.state = int(generator.choice(graph.n_states, p=graph.initial))
         self._simulator = new_simulator(graph)
+        self.begin()
+
+    def answer(self, action: int) -> Outcome:
+        """Take an action; return its outcome."""
+        return Outcome(self.step(action))
+
+    def begin(self) -> None:
+        """Start an episode in a state drawn from the initial ones."""
+        self.state = int(self.generator.choice(self.graph.n_states, p=self.graph.initial))
 
     def step(self, action: int) -> int:
-        """Do an action; return the next state."""
+        """Take an action; return the next state."""
         pair = self.graph.pair(self.state, action)
         self.state = int(draw_successor(self._simulator, pair, self.generator))
         return self.state
 
     def explore(self, explorer: Explorer, n_steps: int) -> int:
-        """Let an explorer act for up to so many steps, compiled; return how many it were."""
+        """Let an explorer act for at most n_steps, compiled; return the number of steps done."""
         self.state, done = explore_steps(
             explorer.memory,
             explorer.strategy,
@@ -67,35 +123,36 @@ class SimulatedGraph:
         return int(done)
 
     def saved(self) -> dict[str, FloatArray]:
-        """Return what `state` and the generator leave out; here nothing."""
+        """Return nothing: `state` and the generator determine what follows."""
         return {}
 
-    def restore(self, state: int, saved: dict[str, FloatArray]) -> None:
-        """Go back to where it was saved."""
+    def restore(self, state: int, saved: Mapping[str, FloatArray]) -> None:
+        """Return to where it was saved."""
         self.state = state
 
 
 class SimulatedSystem:
     """The raw continuous system behind a model, seen through its bins.
 
-    What it shows is not a Markov process: where in its cell the system is goes on to matter, so
-    the estimate of a pair depends on how its cell was entered. Its kernels are loaded where they
-    are needed, which a run of the finite model never does.
+    The states it shows are not a Markov process: the next state depends on where in its cell the
+    system is, so the estimate of a pair depends on how its cell was entered. Kernels are imported
+    when they are needed, so that runs of finite models never load them.
     """
 
     has_ended = False
     measured = slice(None)  # all pairs
+    state: int
 
     def __init__(
         self, graph: TransitionGraph, system: RawSystem, generator: np.random.Generator
     ) -> None:
-        from mdpdsl.kernels.raw_system import new_system_simulator, start_system
+        from mdpdsl.kernels.raw_system import new_system_simulator
 
         self.graph = graph
         self.system = system
         self.generator = generator
         self._simulator = new_system_simulator(system, graph)
-        self.state = self._arrived(start_system(self._simulator, generator))
+        self.begin()
 
     @property
     def values(self) -> dict[str, Value]:
@@ -110,8 +167,18 @@ class SimulatedSystem:
         self.state = self._arrived(place_system(self._simulator, numbers))
         return self.state
 
+    def answer(self, action: int) -> Outcome:
+        """Take an action; return its outcome. Raise SimulationError if the system fails."""
+        return Outcome(self.step(action))
+
+    def begin(self) -> None:
+        """Start an episode at an initial point."""
+        from mdpdsl.kernels.raw_system import start_system
+
+        self.state = self._arrived(start_system(self._simulator, self.generator))
+
     def step(self, action: int) -> int:
-        """Do an action; return the next state. Raise SimulationError where there is none."""
+        """Take an action; return the next state. Raise SimulationError if the system fails."""
         from mdpdsl.kernels.raw_system import step_system
 
         self.graph.pair(self.state, action)
@@ -119,9 +186,9 @@ class SimulatedSystem:
         return self.state
 
     def explore(self, explorer: Explorer, n_steps: int) -> int:
-        """Let an explorer act for up to so many steps, compiled; return how many it were.
+        """Let an explorer act for at most n_steps, compiled; return the number of steps done.
 
-        Raise SimulationError where the system fails.
+        Raise SimulationError if the system fails.
         """
         from mdpdsl.kernels.raw_system_loop import explore_system_steps
 
@@ -143,11 +210,11 @@ class SimulatedSystem:
         return int(done)
 
     def saved(self) -> dict[str, FloatArray]:
-        """Return what `state` and the generator leave out: the raw values."""
+        """Return the raw values of the variables."""
         return {"raw_values": self._simulator.registers[: len(self.system.variables)].copy()}
 
-    def restore(self, state: int, saved: dict[str, FloatArray]) -> None:
-        """Go back to where it was saved."""
+    def restore(self, state: int, saved: Mapping[str, FloatArray]) -> None:
+        """Return to where it was saved."""
         from mdpdsl.kernels.raw_system import place_system
 
         self.state = self._arrived(place_system(self._simulator, saved["raw_values"]))
@@ -159,7 +226,7 @@ class SimulatedSystem:
         return int(state)
 
     def _failure(self) -> str:
-        """Say what went wrong, and forget it."""
+        """Describe what went wrong, and clear the failure."""
         from mdpdsl.kernels.raw_system import forget_failure
 
         text = describe_failure(self.system, self.graph, self._simulator)

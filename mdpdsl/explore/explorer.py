@@ -1,23 +1,27 @@
-"""An explorer for one's own loop: act, observe, estimate.
+"""The built-in explorers for a loop of your own: act, observe, estimate.
 
-explorer = Explorer(model.graph, settings, np.random.default_rng(0))
+explorer = Explorer(model, kappa=10, seed=0)
 action = explorer.act(state)
 explorer.observe(state, action, next_state)
+estimate = explorer.estimate()
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdpdsl.compile.model import Model
+from mdpdsl.diagnostics import SettingsError, did_you_mean
 from mdpdsl.estimate.empirical import estimated_graph
 from mdpdsl.explore.algorithms import EPISODIC, STAGED, strategy_for
-from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.explore.settings import ExploreSettings, settings_from
 from mdpdsl.graph.counts import Counts, counts_from
-from mdpdsl.graph.space import FloatArray
+from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.choice import bellman_residual
 from mdpdsl.kernels.incentives import Strategy
@@ -30,14 +34,28 @@ if TYPE_CHECKING:
 
 
 class Explorer:
-    """Decides what to do next, from what it has seen; of a graph it reads the spaces only."""
+    """Decides what to do next from what it has seen.
+
+    Of the model it reads the states and the available actions only, never the transitions. Settings
+    are given by keyword (`kappa=10`, `algorithm="random"`, see `ExploreSettings`), or together as
+    `settings`, in which keywords replace single ones. Random choices are drawn from the generator,
+    or from one made with `seed`.
+    """
 
     def __init__(
-        self, spaces: TransitionGraph, settings: ExploreSettings, generator: np.random.Generator
+        self,
+        model: Model | TransitionGraph,
+        settings: ExploreSettings | None = None,
+        generator: np.random.Generator | None = None,
+        *,
+        seed: int = 0,
+        **chosen: Any,
     ) -> None:
+        spaces = model if isinstance(model, TransitionGraph) else model.graph
+        settings = _joined(settings, chosen)
         self.spaces = spaces
         self.settings = settings
-        self.generator = generator
+        self.generator = np.random.default_rng(seed) if generator is None else generator
         self.strategy: Strategy = strategy_for(settings, spaces.n_states)
         self.memory: Memory = new_memory(spaces.pair_start, spaces.pair_state)
         self.episodes: Episodes | Tracking | None = _stages(settings, spaces)
@@ -50,9 +68,9 @@ class Explorer:
         return int(self.spaces.pair_action[pair])
 
     def prepare(self, c: FloatArray | None = None) -> int:
-        """Plan where an episode begins; return for how many steps the plan holds.
+        """Plan if an episode or stage begins; return for how many steps its strategy holds.
 
-        The true complexities c, where they are known, serve the record of the episode alone.
+        The true complexities c, if they are known, are only used for the record of the episode.
         """
         if self.episodes is None:
             return sys.maxsize
@@ -61,20 +79,24 @@ class Explorer:
             self.strategy = self.episodes.begin(self.memory, self.strategy, lambda: self.counts, c)
         return self.episodes.next_start - done
 
-    def observe(self, state: int, action: int, next_state: int) -> None:
-        """Learn from one transition."""
+    def observe(
+        self, state: int, action: int, next_state: int, ended: bool = False, cut: bool = False
+    ) -> None:
+        """Learn from one transition; `ended` or `cut`, the next one may start anywhere."""
         if not 0 <= next_state < self.spaces.n_states:
             raise ValueError(f"{next_state} is not a state; there are {self.spaces.n_states}")
         pair = self.spaces.pair(state, action)
         while not learn_step(self.memory, self.strategy, pair, next_state):
             self.memory = with_larger_pool(self.memory)
+        if ended or cut:
+            self.memory.here[0] = -1
 
     def learn_counts(self, counts: Counts, steps_done: int = 0) -> None:
-        """Learn what was counted elsewhere: its visits count as visits, its time as time.
+        """Learn from transitions counted elsewhere, as if they had been observed.
 
-        So many of its steps are of the run's own.
+        The first `steps_done` of them are steps of this run.
         """
-        # Here, as few runs begin with counts.
+        # Imported here, as few runs begin with counts.
         from mdpdsl.kernels.merging import add_entries, plan_afresh
 
         pairs = np.repeat(np.arange(self.spaces.n_pairs), np.diff(counts.successor_start))
@@ -92,8 +114,13 @@ class Explorer:
         plan_afresh(self.memory, self.strategy)
 
     @property
+    def visits(self) -> IntArray:
+        """The visits of every pair so far, [n_pairs]."""
+        return self.memory.visits
+
+    @property
     def counts(self) -> Counts:
-        """All transitions seen so far."""
+        """All transitions observed so far."""
         return memory_counts(self.memory)
 
     def estimate(self) -> TransitionGraph:
@@ -101,13 +128,23 @@ class Explorer:
         return estimated_graph(self.counts, self.spaces, self.settings.prior)
 
     def residual(self) -> float:
-        """Return how far the values planned with are from solved, relative to their span."""
+        """Return the Bellman residual of the values, relative to their span."""
         return float(bellman_residual(self.memory, self.strategy))
+
+
+def _joined(settings: ExploreSettings | None, chosen: dict[str, Any]) -> ExploreSettings:
+    """Return settings with some replaced by keywords."""
+    known = [field.name for field in fields(ExploreSettings)]
+    for name in chosen:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
+            raise SettingsError(f"unknown setting `{name}=`; {hint}")
+    return settings_from({} if settings is None else asdict(settings), chosen)
 
 
 def _stages(settings: ExploreSettings, spaces: TransitionGraph) -> Episodes | Tracking | None:
     """Return the episodes or stages of an algorithm that has them."""
-    # Imported here, as the others need no solver and start faster without.
+    # Imported here, as the other algorithms need no solver and start faster without it.
     if settings.algorithm not in STAGED:
         return None
     if settings.algorithm in EPISODIC:
@@ -120,7 +157,7 @@ def _stages(settings: ExploreSettings, spaces: TransitionGraph) -> Episodes | Tr
 
 
 def memory_counts(memory: Memory) -> Counts:
-    """Take the counts out of a memory."""
+    """Return the counts in a memory."""
     sizes = memory.slot_size.astype(np.int64)
     pairs = np.repeat(np.arange(len(sizes)), sizes)
     before = np.concatenate([[0], np.cumsum(sizes)])[:-1]

@@ -1,4 +1,4 @@
-"""Whether a model can be explored at all: said before a run, with the pairs that prevent it."""
+"""Check, before a run, that every pair of a model can be visited."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 
 
 def require_explorable(graph: TransitionGraph, simulate: str = "model") -> str | None:
-    """Raise SettingsError where a pair can never be visited; return a warning, if there is one.
+    """Raise SettingsError if some pair can never be visited; return a warning, if there is one.
 
-    What the discretization cannot reach, the continuous system may: then it is but a warning.
+    For a continuous system it is only a warning, as it may reach what its discretization cannot.
     """
     if not graph.has_dynamics:
         raise SettingsError(
-            "the model has no dynamics to simulate; estimate them from a log, explore the system "
-            "itself (`--env GYM_ID`), or add `on` lines or equations"
+            "the model has no dynamics to simulate; estimate them from a log, explore a live "
+            "system, or add `on` lines or equations"
         )
     unreachable = never_visited_pairs(graph)
     if len(unreachable):
@@ -33,8 +33,8 @@ def require_explorable(graph: TransitionGraph, simulate: str = "model") -> str |
     if classes.n_classes > 1:
         closed = int(np.count_nonzero(classes.is_closed))
         return (
-            f"the model has {classes.n_classes:,} communicating classes ({closed:,} closed): once "
-            "a run has left a class it never returns, and pairs not visited there are lost; "
-            "`restart when …` makes episodes start again"
+            f"the model has {classes.n_classes:,} communicating classes ({closed:,} closed): a run "
+            "that leaves a class never returns, so pairs that it has not visited there stay "
+            "unvisited; `restart when …` makes episodes start again"
         )
     return None

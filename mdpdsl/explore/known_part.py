@@ -1,14 +1,14 @@
-"""What counts know of a model's transitions, as a graph that visits can be planned on.
+"""What counts show of a model's transitions, as a graph on which visits can be planned.
 
-- A pair that was seen has the row P_hat = T(s,a,s')/T(s,a).
-- A pair never seen, in a state that other actions were seen to leave, is taken to lead where these
-  led, each as likely: the plan has to try it, and this is where the trial is most likely to end.
-- A state that was reached and never left (the end of a log) leads to where runs start.
-- A state never reached leads nowhere but to itself: no plan goes there.
+- A pair that was visited has the row P_hat = T(s,a,s')/T(s,a).
+- A pair never visited, in a state with visited pairs, is assumed to lead where these led, each with
+  equal weight: a plan has to try it, and this is the best guess of where it leads.
+- A state that was reached but never left (the end of a log) leads to where runs start.
+- A state never reached leads only to itself, so no plan leads there.
 
-Experiments may start again. T(s,.) - T(.,s), what leaves a state less what arrives there, is the
-number of runs that started in s less those that ended there. If these add up to e > 1 where they
-are positive, the log started again about every n/e steps, in these states; a plan counts on the
+Experiments may start again. T(s,.) - T(.,s), the visits that leave a state minus those that arrive
+there, is the number of runs that started in s minus those that ended there. If the positive ones
+add up to e > 1, the log started again about every n/e steps, in these states; a plan assumes the
 same: P = (1 - rho) P_hat + rho start, rho = e/n.
 """
 
@@ -28,7 +28,7 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 
 @dataclass(frozen=True, eq=False)
 class KnownModel:
-    """A graph of what was seen, and the part of it in which a run can go on visiting all pairs."""
+    """A graph of what was seen, and the part of it in which a run can keep visiting all pairs."""
 
     graph: TransitionGraph  # its initial distribution is where runs start
     is_known: BoolArray  # [n_states]  visited or reached
@@ -40,9 +40,10 @@ class KnownModel:
 def known_model(
     counts: Counts, spaces: TransitionGraph, episode_length: float | None = None
 ) -> KnownModel:
-    """Return what counts know; `episode_length` None is that of the log, at least one transition.
+    """Return what counts show; they must have at least one transition.
 
-    The part is the largest maximal end component that the starts lead to.
+    By default the length of episodes is that of the log. The part is the largest maximal end
+    component that can be reached from the start.
     """
     visits = counts.visits.astype(np.float64)
     leaving = np.add.reduceat(visits, spaces.pair_start[:-1])
@@ -62,9 +63,9 @@ def known_model(
 
 
 def way_to_part(known: KnownModel) -> FloatArray:
-    """Return, for states outside the part that lead to it, the pair most likely to come nearer.
+    """Return a policy that leads to the part from states outside, [n_pairs]; 0 in other states.
 
-    As a policy [n_pairs], 0 in all other states. Near is what needs fewer steps at the least.
+    It takes the pair with the best chance of a state that is fewer steps away from the part.
     """
     graph = known.graph
     P = graph.transition_matrix()
@@ -84,10 +85,10 @@ def way_to_part(known: KnownModel) -> FloatArray:
 
 
 def cell_distance(states: StateSpace, is_known: BoolArray) -> FloatArray:
-    """Return how many cells each state is from the nearest known one, [n_states].
+    """Return how many cells each state is away from the nearest known one, [n_states].
 
-    A step along an axis is one cell, round the end where it wraps; another member of an
-    enumeration, or truth value, is one cell away.
+    A step along an axis is one cell, also across the end of an axis that wraps. Any two members of
+    an enumeration, or truth values, are one cell apart.
     """
     from scipy.spatial import KDTree
 
@@ -107,12 +108,12 @@ def cell_distance(states: StateSpace, is_known: BoolArray) -> FloatArray:
 
 
 def _start(begun: FloatArray, initial: FloatArray, leaving: FloatArray) -> FloatArray:
-    """Return where runs start: as in the log if it shows that, else as the model says."""
+    """Return the distribution of starts: that of the log if it shows one, else the model's."""
     candidates = [begun] if begun.sum() > 1 else [initial, begun]
     for weights in (*candidates, leaving):
         if weights.sum() > 0:
             return np.asarray(weights / weights.sum())
-    raise ValueError("there is nothing to plan from without a single transition")
+    raise ValueError("a plan needs at least one transition")
 
 
 def _graph(
@@ -123,7 +124,7 @@ def _graph(
     start: FloatArray,
     restart: float,
 ) -> TransitionGraph:
-    """Return the graph that the module's docstring describes."""
+    """Return the graph that the docstring of this module describes."""
     from scipy.sparse import csr_array, diags_array, vstack
 
     n_pairs, S, state = spaces.n_pairs, spaces.n_states, spaces.pair_state

@@ -1,4 +1,4 @@
-"""The optimum that runs are measured against, where it takes no longer than a run may wait."""
+"""The optimum that runs are compared with, if it can be found within seconds."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from mdpdsl.estimate.metrics import utility
 from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.transition_graph import TransitionGraph
 
-#: Beyond these the two optima take more than a few seconds; `mdpdsl allocate` takes the time.
+#: Larger models take more than a few seconds, which only `allocate` spends.
 MOST_STATES = 10_000
 MOST_MULTIPLICATIONS = 2e8
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The least possible L_Worst and L_Avg; None, with the reason, where they are not known."""
+    """The least possible L_Worst and L_Avg; None, with the reason, if they are not known."""
 
     worst: float | None
     average: float | None
@@ -27,22 +27,22 @@ class Limits:
         return None if found.pop("reason") is not None else found
 
     def ratio_worst(self, worst: float | None) -> float | None:
-        """Return how many times the least L_Worst this one is."""
+        """Return the ratio of an L_Worst to the least possible."""
         return _ratio(worst, self.worst)
 
     def ratio_average(self, average: float | None) -> float | None:
-        """Return how many times the least L_Avg this one is."""
+        """Return the ratio of an L_Avg to the least possible."""
         return _ratio(average, self.average)
 
 
 def exploration_limits(graph: TransitionGraph) -> Limits:
-    """Find the optimum of a graph that is known, unless it is infinite or the graph too large."""
+    """Return the optimum of a known graph, unless it is infinite or the graph too large."""
     from mdpdsl.programs.allocation import optimum
     from mdpdsl.programs.normal_equations import NormalEquations
     from mdpdsl.programs.occupancy import flow_rows
     from mdpdsl.programs.visitable import AllocationError
 
-    too_large = "the model is large; `mdpdsl allocate MODEL --kappa inf` finds the optimum"
+    too_large = "the model is large; `allocate` with `kappa=` inf finds the optimum"
     if graph.n_states > MOST_STATES:
         return Limits(None, None, too_large)
     if NormalEquations(flow_rows(graph)).multiplications > MOST_MULTIPLICATIONS:
@@ -55,7 +55,7 @@ def exploration_limits(graph: TransitionGraph) -> Limits:
 
 
 def best_utility(graph: TransitionGraph, kappa: float) -> float | None:
-    """Return the largest U_kappa that any policy reaches in the long run; None if not finite."""
+    """Return the largest long-run U_kappa of any policy; None if it is not finite."""
     from mdpdsl.programs.allocation import optimal_allocation
 
     c = squared_l2_complexity(graph)

@@ -1,4 +1,4 @@
-"""The settings of a run, with their defaults, checked once."""
+"""The settings of a run and their defaults, checked once."""
 
 from __future__ import annotations
 
@@ -18,26 +18,35 @@ FORMULATIONS = ("compact", "full")
 
 @dataclass(frozen=True)
 class ExploreSettings:
-    """How to explore; None takes the algorithm's own default.
+    """How to explore; None means the algorithm's own default.
 
-    `horizon` is the depth of planning, None without end; `epsilon` the least a visit count counts
-    (T+ = max(T, epsilon)); `beta` scales the Bernstein bonus (2; tracking has its own); `xi` is the
-    share of random actions of maxent; `tolerance` ends value iteration, relative to the span of the
-    values; `most_backups` bounds prioritized sweeping per step; `discounts_last` is false for the
-    paper's choice of action, which does not discount the value of the next state; `simulate` says
-    what is explored: the finite model, or the continuous system that it discretizes, seen through
-    its bins; `prior` is what a Dirichlet estimate adds to the count of each successor seen (0: the
-    empirical one).
+    - `horizon`: how many steps to look ahead, None for no limit.
+    - `epsilon`: the least value of a visit count, T+ = max(T, epsilon).
+    - `beta`: the scale of the Bernstein bonus; by default 2, and 2.5 for tracking.
+    - `xi`: the share of maxent's actions that are random.
+    - `tolerance`: where value iteration ends, relative to the span of the values.
+    - `most_backups`: the most backups of prioritized sweeping per step.
+    - `discounts_last`: False for the paper's choice of action, which does not discount the value of
+      the next state.
+    - `simulate`: what is explored, the finite model or the continuous system that it discretizes,
+      seen through its bins.
+    - `prior`: what a Dirichlet estimate adds to the count of each successor seen; 0 for the
+      empirical estimate.
 
-    Of the explorers that plan in episodes (kappa-lp, fw-modest): `backend` and `formulation` of
-    their oracle, `oracle_seconds` the most it may take for one answer; `eta`, half of the least
-    share a pair has in a plan, None for a hundredth of the largest there is; `strict` refuses an
-    eta that is too large instead of clipping it; `first_episode` the steps of the first episode;
-    `radius` of the confidence sets; `smoothing` of fw-modest's worst case.
+    For the explorers that plan in episodes (kappa-lp, fw-modest):
 
-    Of tracking: `power` p of the sum (c/T)^p that its plans minimise, None for
-    max(1, 1.5 (kappa - 1)); `anytime` has it plan for a tenth of the steps done, whatever `steps`
-    is.
+    - `backend` and `formulation` of the oracle, and `oracle_seconds`, its time limit per answer.
+    - `eta`: half of the least share of visits that every pair receives; by default a hundredth of
+      the largest possible.
+    - `strict`: refuse an eta that is too large, instead of clipping it.
+    - `first_episode`: the steps of the first episode.
+    - `radius`: the kind of confidence sets.
+    - `smoothing`: of fw-modest's worst case.
+
+    For tracking:
+
+    - `power`: the p of the sum (c/T)^p that it minimises; by default max(1, 1.5 (kappa - 1)).
+    - `anytime`: plan for a tenth of the steps done, whatever `steps` is.
     """
 
     algorithm: str = "kappa-dp"
@@ -69,7 +78,7 @@ class ExploreSettings:
     anytime: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be."""
+        """Refuse values out of range."""
         _require(self.kappa >= 1 and math.isfinite(self.kappa), "kappa", self.kappa, "1 or more")
         _require(0 < self.gamma < 1, "gamma", self.gamma, "between 0 and 1")
         _require(0 < self.delta < 1, "delta", self.delta, "between 0 and 1")
@@ -107,12 +116,12 @@ class ExploreSettings:
 
     @property
     def horizon_text(self) -> str:
-        """The horizon as people write it."""
+        """The horizon as text: a number, or `inf`."""
         return "inf" if self.horizon is None else str(self.horizon)
 
 
 def settings_from(*sources: Mapping[str, object]) -> ExploreSettings:
-    """Join settings, earlier sources first; what a source leaves out or has as None is not set."""
+    """Join settings; later sources replace earlier ones, and None leaves a setting as it is."""
     found: dict[str, object] = {}
     known = {field.name for field in fields(ExploreSettings)}
     for source in sources:

@@ -1,4 +1,4 @@
-"""How far a trial is: its steps, and what it measured last; and a board of all trials."""
+"""The progress of trials: steps done and last measures, and a board that processes share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mdpdsl.estimate.metrics import Measures
 
-#: Numbers that a standing takes on a board.
+#: How many numbers of a board one standing takes.
 WIDTH = 4
 
 
@@ -16,7 +16,7 @@ WIDTH = 4
 class Standing:
     """Steps done, and the measures of the last checkpoint; None before the first.
 
-    `worst` and `average` are None as long as a pair is unvisited, too.
+    `worst` and `average` are also None while some pair is unvisited.
     """
 
     steps: int
@@ -26,21 +26,21 @@ class Standing:
 
 
 def standing(steps: int, last: Measures | None) -> Standing:
-    """Return how far a trial is after so many steps, with its last measures."""
+    """Return the progress of a trial from its steps and its last measures."""
     if last is None:
         return Standing(steps)
     return Standing(steps, last.unvisited, last.worst, last.average)
 
 
 def post(board: MutableSequence[float], index: int, found: Standing) -> None:
-    """Write how far a trial is onto a board of numbers, which processes may share."""
+    """Write the progress of a trial to a board of numbers, which processes may share."""
     values = (found.steps, found.unvisited, found.worst, found.average)
     for i, value in enumerate(values):
         board[WIDTH * index + i] = math.nan if value is None else float(value)
 
 
 def standings(board: MutableSequence[float]) -> list[Standing]:
-    """Read how far all trials are."""
+    """Return the progress of all trials on a board."""
     found = []
     numbers = list(board)
     for low in range(0, len(numbers), WIDTH):
@@ -57,5 +57,5 @@ def standings(board: MutableSequence[float]) -> list[Standing]:
 
 
 def new_board(trials: int) -> list[float]:
-    """Return the board of trials that have not begun."""
+    """Return a board for trials that have not begun."""
     return [0.0, math.nan, math.nan, math.nan] * trials

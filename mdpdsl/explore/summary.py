@@ -1,4 +1,4 @@
-"""Trials summed up: failure rate, means and standard errors over the trials that did not fail."""
+"""Summaries of trials: the failure rate, and means and errors over trials that did not fail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdpdsl.representation import represented
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of one algorithm; None where too few trials succeeded to have them."""
+    """The figures of one algorithm; None if too few trials succeeded."""
 
     algorithm: str
     kappa: float
@@ -32,7 +32,7 @@ class Summary:
 
     @property
     def label(self) -> str:
-        """Name the algorithm as a table does."""
+        """The name of the algorithm in tables, with the settings that distinguish its rows."""
         if self.algorithm in ("kappa-lp", "tracking"):
             return f"{self.algorithm} (kappa={self.kappa:g})"
         if self.algorithm != "kappa-dp":
@@ -45,7 +45,7 @@ class Summary:
 
 
 def summarize(settings: ExploreSettings, results: Sequence[TrialResult]) -> Summary:
-    """Sum up the trials of one algorithm."""
+    """Summarise the trials of one algorithm."""
     measured = [result.measures for result in results if result.measures is not None]
     worst = [m.worst for m in measured if m.worst is not None]
     average = [m.average for m in measured if m.average is not None]

@@ -1,24 +1,30 @@
-"""One trial of an explorer against a system or a log; it may stop anywhere and go on later.
+"""One trial of an explorer against a system or a log; it may be stopped and resumed.
 
-Where it stops makes no difference to what it does: the loop is a function of the memory, the state
-(with the raw values of a continuous system, or what is taken of a log) and the two random
-generators, saved together.
+A trial of a built-in explorer is the same trial wherever it was stopped: the loop is a function of
+the memory, the state (with the raw values of a continuous system, or the position in a log) and the
+two random generators, which are saved together. The memory of a third party's explorer cannot be
+saved: if its trial was stopped, it starts again from the beginning, with the same seeds.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, overload
 
 import numpy as np
 
 from mdpdsl.compile.system import RawSystem
 from mdpdsl.estimate.metrics import Measures, checkpoints, mean_squared_error, measure
-from mdpdsl.explore.experience import SimulatedGraph, SimulatedSystem
-from mdpdsl.explore.explorer import Explorer, memory_counts
+from mdpdsl.explore.experience import SimulatedGraph, SimulatedSystem, TrialExperience
+from mdpdsl.explore.explorer import Explorer
+from mdpdsl.explore.plain_loop import PlainExplorer
+from mdpdsl.explore.plugins import ExplorerFactory
 from mdpdsl.explore.replay.logged import LoggedExperience
 from mdpdsl.explore.replay.queues import LogQueues
 from mdpdsl.explore.settings import ExploreSettings
@@ -26,24 +32,46 @@ from mdpdsl.explore.standing import Standing, standing
 from mdpdsl.files import write_arrays, write_json
 from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.memory import Memory
 from mdpdsl.programs.threads import in_one_thread
+from mdpdsl.runs.directory import EPISODES, STATE
+from mdpdsl.simulate.failures import SimulationError
 
-#: Seconds between two looks at whether to stop, and between two savings.
+#: Seconds between two checks whether to stop, and between two saves.
 LOOK_SECONDS = 0.25
 SAVE_SECONDS = 5.0
 
-#: Told how far a trial is; returns whether to go on.
+#: Receives the progress of a trial; returns whether to continue.
 Watch = Callable[[Standing], bool]
 
 
-@dataclass
-class Trial:
-    """A trial on its way."""
+class _Counted(Protocol):
+    """What a trial needs of its explorer, besides its decisions."""
 
-    explorer: Explorer
-    experience: SimulatedGraph | SimulatedSystem | LoggedExperience
+    settings: ExploreSettings
+
+    @property
+    def visits(self) -> IntArray: ...
+
+    @property
+    def counts(self) -> Counts: ...
+
+    def prepare(self, c: FloatArray | None = None) -> int: ...
+
+    def residual(self) -> float: ...
+
+
+E = TypeVar("E", bound=_Counted)
+
+
+@dataclass
+class AnyTrial(ABC, Generic[E]):
+    """A trial in progress, with an explorer of some kind."""
+
+    explorer: E
+    experience: TrialExperience
     done: int = 0
     seconds: float = 0.0
     history: list[Measures] = field(default_factory=list)
@@ -55,7 +83,7 @@ class Trial:
 
     @property
     def system_generator(self) -> np.random.Generator:
-        """What the system draws from."""
+        """The generator that the system draws from."""
         return self.experience.generator
 
     @property
@@ -66,7 +94,125 @@ class Trial:
     @property
     def counts(self) -> Counts:
         """The transitions counted so far."""
-        return memory_counts(self.explorer.memory)
+        return self.explorer.counts
+
+    @abstractmethod
+    def advance(self, n_steps: int) -> int:
+        """Do at most n_steps; return the number of steps done."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Save what is needed to resume the trial."""
+
+    @abstractmethod
+    def restore(self, folder: Path) -> None:
+        """Return to what was saved, if something was."""
+
+    def _record(self) -> dict[str, Any]:
+        """Return what is saved of every trial."""
+        return {
+            "state": self.state,
+            "done": self.done,
+            "seconds": self.seconds,
+            "system_generator": self.system_generator.bit_generator.state,
+            "history": [asdict(measures) for measures in self.history],
+        }
+
+    def _take_up(self, record: dict[str, Any], position: dict[str, Any]) -> None:
+        """Return to a record, and to a position of the experience."""
+        self.system_generator.bit_generator.state = record["system_generator"]
+        self.experience.restore(record["state"], position)
+        self.done = record["done"]
+        self.seconds = record["seconds"]
+        self.history = [Measures(**measures) for measures in record["history"]]
+
+
+@dataclass
+class Trial(AnyTrial[Explorer]):
+    """A trial of a built-in explorer: compiled into one loop with its experience."""
+
+    def advance(self, n_steps: int) -> int:
+        """Do at most n_steps; return the number of steps done."""
+        return self.experience.explore(self.explorer, n_steps)
+
+    def save(self, folder: Path) -> None:
+        """Save all that the trial is a function of."""
+        explorer = self.explorer
+        record = self._record() | {
+            "explorer_generator": explorer.generator.bit_generator.state,
+            "episodes": explorer.episodes.saved() if explorer.episodes is not None else [],
+        }
+        if explorer.episodes is not None:
+            write_json(folder / EPISODES, {"episodes": record["episodes"]})
+        memory = explorer.memory._asdict()
+        del memory["pair_start"], memory["pair_state"]
+        arrays = memory | self.experience.saved() | {"record": np.array(json.dumps(record))}
+        write_arrays(folder / STATE, arrays)
+
+    def restore(self, folder: Path) -> None:
+        """Return to what was saved, if something was."""
+        path = folder / STATE
+        if not path.exists():
+            return
+        with np.load(path, allow_pickle=False) as saved:
+            arrays = {name: saved[name] for name in Memory._fields if name in saved}
+            position = {name: saved[name] for name in self.experience.saved()}
+            record = json.loads(str(saved["record"]))
+        explorer = self.explorer
+        explorer.memory = explorer.memory._replace(**arrays)
+        explorer.generator.bit_generator.state = record["explorer_generator"]
+        self._take_up(record, position)
+        if explorer.episodes is not None:
+            explorer.strategy = explorer.episodes.restore(record["episodes"], explorer.strategy)
+
+
+@dataclass
+class PlainTrial(AnyTrial[PlainExplorer]):
+    """A trial of a third party's explorer, in the plain loop; saved only when it is finished."""
+
+    def advance(self, n_steps: int) -> int:
+        """Do at most n_steps, and not much longer than a look; return the number of steps done."""
+        return self.explorer.explore(self.experience, n_steps, LOOK_SECONDS)
+
+    def save(self, folder: Path) -> None:
+        """Save the counts and measures of a finished trial."""
+        if self.is_finished:
+            arrays = vars(self.counts) | self.experience.saved()
+            write_arrays(folder / STATE, arrays | {"record": np.array(json.dumps(self._record()))})
+
+    def restore(self, folder: Path) -> None:
+        """Return to the end of the trial, if it was finished."""
+        path = folder / STATE
+        if not path.exists():
+            return
+        with np.load(path, allow_pickle=False) as saved:
+            counts = Counts(saved["successor_start"], saved["successor"], saved["count"])
+            position = {name: saved[name] for name in self.experience.saved()}
+            record = json.loads(str(saved["record"]))
+        self.explorer.take_counts(counts)
+        self._take_up(record, position)
+
+
+@overload
+def new_trial(
+    truth: TransitionGraph,
+    settings: ExploreSettings,
+    seeds: np.random.SeedSequence,
+    system: RawSystem | LogQueues | None = ...,
+    warm_start: Counts | None = ...,
+    explorer: None = ...,
+) -> Trial: ...
+
+
+@overload
+def new_trial(
+    truth: TransitionGraph,
+    settings: ExploreSettings,
+    seeds: np.random.SeedSequence,
+    system: RawSystem | LogQueues | None = ...,
+    warm_start: Counts | None = ...,
+    explorer: ExplorerFactory | None = ...,
+) -> Trial | PlainTrial: ...
 
 
 def new_trial(
@@ -75,31 +221,44 @@ def new_trial(
     seeds: np.random.SeedSequence,
     system: RawSystem | LogQueues | None = None,
     warm_start: Counts | None = None,
-) -> Trial:
+    explorer: ExplorerFactory | None = None,
+) -> Trial | PlainTrial:
     """Start a trial: one generator for the explorer's choices, one for the system's.
 
-    With a log for the system, `truth` is the log's own graph. With a warm start, the explorer
-    begins with its counts.
+    If `system` is a log, `truth` is the log's own graph. With a warm start, the explorer begins
+    with its counts. `explorer` makes a third party's explorer, which runs in the plain loop; by
+    default it is the built-in one that the settings name.
     """
     explorer_seed, system_seed = seeds.spawn(2)
-    explorer = Explorer(truth, settings, np.random.default_rng(explorer_seed))
+    generator = np.random.default_rng(explorer_seed)
+    trial: Trial | PlainTrial
+    if explorer is None:
+        trial = Trial(
+            Explorer(truth, settings, generator),
+            _experience(truth, settings, system, np.random.default_rng(system_seed)),
+        )
+    else:
+        trial = PlainTrial(
+            PlainExplorer(explorer, truth, settings, generator),
+            _experience(truth, settings, system, np.random.default_rng(system_seed)),
+        )
     if warm_start is not None:
-        explorer.learn_counts(warm_start)
-    generator = np.random.default_rng(system_seed)
-    if isinstance(system, LogQueues):
-        return Trial(explorer, LoggedExperience(system))
-    if settings.simulate == "model":
-        return Trial(explorer, SimulatedGraph(truth, generator))
-    if system is None:
-        raise ValueError("to simulate the continuous system, give `system` (`Model.system`)")
-    return Trial(explorer, SimulatedSystem(truth, system, generator))
+        trial.explorer.learn_counts(warm_start)
+    return trial
 
 
 def compile_loop(
-    truth: TransitionGraph, settings: ExploreSettings, system: RawSystem | LogQueues | None = None
+    truth: TransitionGraph,
+    settings: ExploreSettings,
+    system: RawSystem | LogQueues | None = None,
+    explorer: ExplorerFactory | None = None,
 ) -> None:
-    """Have the loop compiled, or loaded, before any of its time is taken."""
-    trial = new_trial(truth, settings, np.random.SeedSequence(0), system)
+    """Compile or load the loop, before trials start to take time."""
+    trial = new_trial(truth, settings, np.random.SeedSequence(0), system, None, explorer)
+    if isinstance(trial, PlainTrial):
+        with suppress(SimulationError):  # the trials will raise it, with the step
+            trial.experience.answer(int(truth.pair_action[truth.pair_start[trial.state]]))
+        return
     trial.experience.explore(trial.explorer, 0)
     trial.explorer.prepare()
     trial.explorer.residual()
@@ -109,9 +268,9 @@ def compile_loop(
 
 @in_one_thread
 def continue_trial(
-    trial: Trial, truth: TransitionGraph, watch: Watch, save_to: Path | None
+    trial: Trial | PlainTrial, truth: TransitionGraph, watch: Watch, save_to: Path | None
 ) -> None:
-    """Run a trial to its end, or until the watch says stop; measure it at its checkpoints."""
+    """Run a trial to its end, or until the watch returns False; measure it at checkpoints."""
     settings, explorer = trial.explorer.settings, trial.explorer
     c = squared_l2_complexity(truth)
     measured = trial.experience.measured
@@ -122,7 +281,7 @@ def continue_trial(
     while pending and not trial.experience.has_ended:
         begin = time.perf_counter()
         n = min(chunk, pending[0] - trial.done, explorer.prepare(true_c))
-        done = trial.experience.explore(explorer, n)
+        done = trial.advance(n)
         trial.done += done
         elapsed = time.perf_counter() - begin
         trial.seconds += elapsed
@@ -130,50 +289,48 @@ def continue_trial(
             chunk *= 2
         if trial.done == pending[0] or _is_unmeasured_end(trial):
             pending.pop(0)
-            visits = explorer.memory.visits[measured]
+            visits = explorer.visits[measured]
             trial.history.append(measure(trial.done, visits, c[measured], settings.kappa))
         if not watch(standing(trial.done, trial.history[-1] if trial.history else None)):
             break
         if save_to is not None and time.perf_counter() - saved_at > SAVE_SECONDS:
-            save_trial(trial, save_to)
+            trial.save(save_to)
             saved_at = time.perf_counter()
     if save_to is not None:
-        save_trial(trial, save_to)
+        trial.save(save_to)
 
 
-def _is_unmeasured_end(trial: Trial) -> bool:
-    """Tell whether a trial has ended since it was measured last."""
-    is_measured = bool(trial.history) and trial.history[-1].step == trial.done
-    return trial.experience.has_ended and not is_measured
-
-
-def final_measures(trial: Trial, truth: TransitionGraph) -> Measures:
-    """Return the last measures, with the true error where there is a truth."""
-    if isinstance(trial.experience, LoggedExperience):
-        return trial.history[-1]
-    error = mean_squared_error(truth, trial.counts)
+def final_measures(trial: Trial | PlainTrial, truth: TransitionGraph) -> Measures:
+    """Return the last measures, with the true error if the truth is known."""
     last = trial.history[-1]
+    if isinstance(trial.experience, LoggedExperience):
+        return last
+    error = mean_squared_error(truth, trial.counts)
     return Measures(**(asdict(last) | {"squared_error": error}))
 
 
-def save_trial(trial: Trial, folder: Path) -> None:
-    """Save all that a trial needs to go on."""
-    explorer = trial.explorer
-    record = {
-        "state": trial.state,
-        "done": trial.done,
-        "seconds": trial.seconds,
-        "explorer_generator": explorer.generator.bit_generator.state,
-        "system_generator": trial.system_generator.bit_generator.state,
-        "history": [asdict(measures) for measures in trial.history],
-        "episodes": explorer.episodes.saved() if explorer.episodes is not None else [],
-    }
-    if explorer.episodes is not None:
-        write_json(folder / "episodes.json", {"episodes": record["episodes"]})
-    memory = explorer.memory._asdict()
-    del memory["pair_start"], memory["pair_state"]
-    arrays = memory | trial.experience.saved() | {"record": np.array(json.dumps(record))}
-    write_arrays(folder / "state.npz", arrays)
+@overload
+def load_trial(
+    truth: TransitionGraph,
+    settings: ExploreSettings,
+    seeds: np.random.SeedSequence,
+    folder: Path,
+    system: RawSystem | LogQueues | None = ...,
+    warm_start: Counts | None = ...,
+    explorer: None = ...,
+) -> Trial: ...
+
+
+@overload
+def load_trial(
+    truth: TransitionGraph,
+    settings: ExploreSettings,
+    seeds: np.random.SeedSequence,
+    folder: Path,
+    system: RawSystem | LogQueues | None = ...,
+    warm_start: Counts | None = ...,
+    explorer: ExplorerFactory | None = ...,
+) -> Trial | PlainTrial: ...
 
 
 def load_trial(
@@ -183,24 +340,30 @@ def load_trial(
     folder: Path,
     system: RawSystem | LogQueues | None = None,
     warm_start: Counts | None = None,
-) -> Trial:
-    """Go on from what was saved; start anew where nothing was."""
-    trial = new_trial(truth, settings, seeds, system, warm_start)
-    path = folder / "state.npz"
-    if not path.exists():
-        return trial
-    with np.load(path, allow_pickle=False) as saved:
-        arrays = {name: saved[name] for name in Memory._fields if name in saved}
-        position = {name: saved[name] for name in trial.experience.saved()}
-        record = json.loads(str(saved["record"]))
-    trial.explorer.memory = trial.explorer.memory._replace(**arrays)
-    trial.explorer.generator.bit_generator.state = record["explorer_generator"]
-    trial.system_generator.bit_generator.state = record["system_generator"]
-    trial.experience.restore(record["state"], position)
-    trial.done = record["done"]
-    trial.seconds = record["seconds"]
-    trial.history = [Measures(**measures) for measures in record["history"]]
-    explorer = trial.explorer
-    if explorer.episodes is not None:
-        explorer.strategy = explorer.episodes.restore(record["episodes"], explorer.strategy)
+    explorer: ExplorerFactory | None = None,
+) -> Trial | PlainTrial:
+    """Resume the trial saved in a folder; start a new one if nothing was saved."""
+    trial = new_trial(truth, settings, seeds, system, warm_start, explorer)
+    trial.restore(folder)
     return trial
+
+
+def _experience(
+    truth: TransitionGraph,
+    settings: ExploreSettings,
+    system: RawSystem | LogQueues | None,
+    generator: np.random.Generator,
+) -> TrialExperience:
+    if isinstance(system, LogQueues):
+        return LoggedExperience(system)
+    if settings.simulate == "model":
+        return SimulatedGraph(truth, generator)
+    if system is None:
+        raise ValueError("to simulate the continuous system, give `system=` (`Model.system`)")
+    return SimulatedSystem(truth, system, generator)
+
+
+def _is_unmeasured_end(trial: Trial | PlainTrial) -> bool:
+    """Return whether a trial has ended since it was last measured."""
+    is_measured = bool(trial.history) and trial.history[-1].step == trial.done
+    return trial.experience.has_ended and not is_measured

@@ -189,7 +189,10 @@ def _needs_rebase(memory: Memory, strategy: Strategy, pair: int, before: float) 
 
 @inner
 def _weight(memory: Memory, strategy: Strategy, pair: int) -> float:
-    """Return log x for kappa-Explorer, and the reward itself for the others."""
+    """Return log x for kappa-Explorer, and the reward itself for the others.
+
+    The files of `mdpdsl.explore.algorithms` state these rules; tests compare the two.
+    """
     if strategy.kind == MAXENT:
         # -log d_hat(s), up to the constant log t, which no policy can change (Hazan et al. 2019).
         return -math.log(max(float(memory.state_visits[memory.pair_state[pair]]), strategy.epsilon))
@@ -199,10 +202,10 @@ def _weight(memory: Memory, strategy: Strategy, pair: int) -> float:
     c = memory.upper[pair]
     if strategy.kind == WEIGHTED_MAXENT:  # c (log n - log T) (Tarbouriech et al. 2020)
         return c * (strategy.log_steps - log_visits)
-    if c <= 0.0:
-        return -math.inf if strategy.kind == KAPPA else -1e3 - log_visits
     if strategy.kind == SMM and strategy.is_uniform_target:
         return -log_visits
+    if c <= 0.0:
+        return -math.inf if strategy.kind == KAPPA else -1e3 - log_visits
     return math.log(c) - log_visits  # kappa: log x; smm: log target - log d_hat (Lee et al. 2019)
 
 

@@ -299,7 +299,7 @@ def test_a_discrete_observation_is_one_column(tmp_path: Path) -> None:
         (("explore", "riverswim", "--env", "Pendulum-v1"), "has names"),
         (("explore", "pendulum", "--env", "Pendulum-v1"), "theta = obs_0"),
         (("explore", "pendulum_unknown", "--env", "CartPole-v1"), "u = -2 is not an action"),
-        (("explore", "pendulum_unknown"), "--env GYM_ID"),
+        (("explore", "pendulum_unknown"), "explore a live system"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_written(

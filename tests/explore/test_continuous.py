@@ -37,7 +37,9 @@ def test_an_own_loop_and_the_compiled_one_make_the_same_visits(name: str, simula
     for _ in range(settings.steps):
         state = experience.state
         action = explorer.act(state)
-        explorer.observe(state, action, experience.step(action))
+        outcome = experience.answer(action)
+        assert outcome is not None
+        explorer.observe(state, action, *outcome)
     for name in ("successor_start", "successor", "count"):
         assert np.array_equal(getattr(trial.counts, name), getattr(explorer.counts, name))
     assert trial.state == experience.state
@@ -137,7 +139,7 @@ def test_the_bins_do_not_make_a_markov_process_of_it() -> None:
 def test_settings_name_what_can_be_simulated() -> None:
     with pytest.raises(SettingsError, match="unknown simulate `continous`; did you mean"):
         ExploreSettings(simulate="continous")
-    with pytest.raises(ValueError, match="give `system`"):
+    with pytest.raises(ValueError, match="give `system=`"):
         new_trial(
             mdpdsl.load("pendulum").graph, settings_for("continuous"), np.random.SeedSequence(0)
         )

@@ -1,6 +1,7 @@
-"""The explorers: one file each, one row in the table.
+"""The built-in explorers: one file and one row in the table for each.
 
-Each file's `plan` turns settings into what the compiled loops read. None of them sees the truth.
+A file states the rule in NumPy, beside the citation, and its `strategy` turns settings into the
+numbers that the compiled loops read. No explorer sees the truth.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mdpdsl.diagnostics import SettingsError, did_you_mean
+from mdpdsl.explore.plugins import ExplorerFactory, installed_explorer, installed_names
 from mdpdsl.explore.settings import ExploreSettings
 
 if TYPE_CHECKING:
     from mdpdsl.kernels.incentives import Strategy
 
-#: Every algorithm by name, with the module that has it.
+#: The module of every algorithm, by name.
 ALGORITHMS = {
     "kappa-dp": "kappa_dp",
     "random": "random",
@@ -25,35 +27,55 @@ ALGORITHMS = {
     "smm": "smm",
     "kappa-lp": "kappa_lp",
     "fw-modest": "fw_modest",
-    "tracking": "tracking.strategies",
+    "tracking": "tracking.rule",
 }
 
-#: Those that plan at the start of episodes, with an oracle.
+#: Those that plan with an oracle at the start of each episode.
 EPISODIC = ("kappa-lp", "fw-modest")
-#: Those that go through stages with a plan for each.
+#: Those whose strategy changes from stage to stage.
 STAGED = (*EPISODIC, "tracking")
 
-#: Up to so many states whole sweeps cost less than to keep track of what has changed.
+#: Up to this many states, whole sweeps cost less than keeping track of what has changed.
 FEW_STATES = 30
-#: Up to so many states every step may take as many backups as it needs; beyond, so many.
+#: Up to this many states, a step may take as many backups as it needs; in larger models, these.
 MANY_STATES = 1_000
 BACKUPS_PER_STEP = 50
-#: Above this kappa a visit moves the values of most states, which whole sweeps do best.
+#: Above this kappa, a visit changes the values of most states, which suits whole sweeps.
 STEEP = 4.0
 
 
+def algorithm_names() -> list[str]:
+    """Return the names of all explorers, built in or installed."""
+    return [*ALGORITHMS, *(name for name in installed_names() if name not in ALGORITHMS)]
+
+
+def third_party_explorer(name: str) -> ExplorerFactory | None:
+    """Return the installed explorer of a name; None if it is built in.
+
+    Raise SettingsError if there is no explorer of this name.
+    """
+    if name in ALGORITHMS:
+        return None
+    found = installed_explorer(name)
+    if found is None:
+        known = algorithm_names()
+        hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
+        raise SettingsError(f"unknown algorithm `{name}`; {hint}")
+    return found
+
+
 def strategy_for(settings: ExploreSettings, n_states: int) -> Strategy:
-    """Return the plan of the algorithm that the settings name."""
-    if settings.algorithm not in ALGORITHMS:
-        hint = did_you_mean(settings.algorithm, ALGORITHMS) or f"there are {', '.join(ALGORITHMS)}"
-        raise SettingsError(f"unknown algorithm `{settings.algorithm}`; {hint}")
-    module = import_module(f"mdpdsl.explore.algorithms.{ALGORITHMS[settings.algorithm]}")
+    """Return the strategy of the built-in algorithm that the settings name."""
+    name = settings.algorithm
+    if third_party_explorer(name) is not None:
+        raise SettingsError(f"the algorithm `{name}` is not built in; make its own explorer")
+    module = import_module(f"mdpdsl.explore.algorithms.{ALGORITHMS[name]}")
     strategy: Callable[[ExploreSettings, int], Strategy] = module.strategy
     return strategy(settings, n_states)
 
 
 def common_strategy(settings: ExploreSettings, n_states: int, kind: int) -> Strategy:
-    """Return the settings as numbers; an algorithm replaces what it has otherwise."""
+    """Return the settings as numbers; an algorithm replaces those in which it differs."""
     from mdpdsl.kernels.incentives import BERNSTEIN_BONUS, KAPPA, NO_BONUS, PAPER_BONUS, Strategy
 
     bonuses = {"paper": PAPER_BONUS, "bernstein": BERNSTEIN_BONUS, "none": NO_BONUS}

@@ -4,10 +4,9 @@ Frank-Wolfe with the oracle and the episodes of kappa-lp on a smoothed worst cas
 
     F(d) = (1/mu) log sum_{s,a} exp(mu y(s,a)),   y = UCB(c) / (n_pairs d),
 
-which exceeds max y by log(n_pairs)/mu at the most; mu is `smoothing`. y is L(s,a) / n_pairs, so mu
-means the same on models of any size. The direction maximises <w, d> with
-w = exp(mu y) y / d, in proportion to minus the gradient of F. There is no guarantee for the worst
-case itself.
+which exceeds max y by at most log(n_pairs)/mu; mu is `smoothing`. As y is L(s,a) / n_pairs, mu has
+the same meaning for models of any size. The direction maximises <w, d> with w = exp(mu y) y / d,
+which is proportional to minus the gradient of F. There is no guarantee for the worst case itself.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mdpdsl.kernels.incentives import POLICY, Strategy
 
 
 def strategy(settings: ExploreSettings, n_states: int) -> Strategy:
-    """Return the plan that follows the policy of an episode."""
+    """Return the strategy that follows the policy of an episode."""
     return common_strategy(settings, n_states, POLICY)
 
 

@@ -1,9 +1,8 @@
-"""Exploring in episodes: plan with an oracle, follow the policy, plan again (paper, FW-general).
+"""Exploring in episodes: ask an oracle, follow its policy, ask again (paper, FW-general).
 
-Episode m takes tau_m = tau_1 m^2 steps and so begins after tau_1 (m-1) m (2m-1) / 6 of them (paper,
-theorem general_regret_bound). At its start the confidence sets, the weights and the oracle's answer
-are functions of the counts alone: every solve starts afresh, so where a run was stopped and resumed
-makes no difference.
+Episode m takes tau_m = tau_1 m^2 steps, so it begins after tau_1 (m-1) m (2m-1) / 6 steps (paper,
+theorem general_regret_bound). The confidence sets, the weights and the oracle's answer at its start
+are functions of the counts alone, so a run that was stopped and resumed is the same run.
 """
 
 from __future__ import annotations
@@ -34,26 +33,26 @@ from mdpdsl.programs.oracle import Oracle, load_oracle
 from mdpdsl.programs.program import BackendError
 from mdpdsl.programs.uncertain import UncertainModel
 
-#: log w of every pair, from upper bounds of c, T+ and the steps done.
+#: Returns log w of every pair, from upper bounds of c, T+ and the steps done.
 LogWeights = Callable[[FloatArray, FloatArray, int, ExploreSettings], FloatArray]
 
 
 @dataclass(frozen=True)
 class Episode:
-    """What was known and planned when an episode began."""
+    """The record of an episode, made when it began."""
 
     episode: int  # m
     step: int  # steps done before it, t_m - 1
-    steps: int  # tau_m, or what is left of it where a run began with visits
+    steps: int  # tau_m, or the rest of it if a run began with visits
     unvisited: int
-    utility: float | None  # U_kappa(d_hat) with the true c, where it is known and finite
+    utility: float | None  # U_kappa(d_hat) with the true c, if known and finite
     utility_bound: float | None  # U_kappa(d_hat) with the upper bounds of c
-    value: float  # <w, psi>, where the largest weight is 1
+    value: float  # <w, psi>, with the largest weight scaled to 1
     eta: float
-    least_share: float | None  # t* of the confidence sets, or a lower bound of it
+    least_share: float | None  # t* of the confidence sets, or a lower bound
     status: str
     seconds: float  # of the oracle
-    note: str | None  # an eta that was clipped
+    note: str | None  # says if eta was clipped
 
 
 class Episodes:
@@ -71,11 +70,11 @@ class Episodes:
         self.oracle = oracle
         self.log_weights = log_weights
         self.records: list[Episode] = []
-        self.steps_before = 0  # of counts that the run began with
+        self.steps_before = 0  # in the counts that the run began with
 
     @property
     def next_start(self) -> int:
-        """After how many steps the next episode begins."""
+        """The number of steps before the next episode."""
         if not self.records:
             return 0
         return start_of(self.records[-1].episode + 1, self.settings.first_episode)
@@ -83,7 +82,7 @@ class Episodes:
     def begin(
         self, memory: Memory, strategy: Strategy, count: Callable[[], Counts], c: FloatArray | None
     ) -> Strategy:
-        """Plan the next episode and have its policy followed; return the plan, as it was."""
+        """Ask the oracle for the policy of the next episode; return the strategy, unchanged."""
         settings, visits = self.settings, memory.visits
         done = int(memory.integers[TIME])
         m = episode_at(done, settings.first_episode)
@@ -122,14 +121,14 @@ class Episodes:
         return strategy
 
     def rehearse(self, memory: Memory, strategy: Strategy) -> None:
-        """Have what a plan needs compiled; the first has done so."""
+        """Do nothing: the first episode has compiled all that is needed."""
 
     def saved(self) -> list[dict[str, Any]]:
         """Return the records as plain data."""
         return [asdict(record) for record in self.records]
 
     def restore(self, records: Sequence[Mapping[str, Any]], strategy: Strategy) -> Strategy:
-        """Go on after episodes that were saved; return the plan to go on with."""
+        """Continue after saved episodes; return the strategy to continue with."""
         self.records = [Episode(**record) for record in records]
         return strategy
 
@@ -143,7 +142,7 @@ class Episodes:
         return bounds
 
     def _eta(self, model: UncertainModel) -> tuple[Interior | None, float, str | None]:
-        """Return the interior point, the eta to use and, if it was clipped, a note."""
+        """Return the interior point, the eta to use, and a note if it was clipped."""
         requested = self.settings.eta
         if requested == 0:
             return None, 0.0, None
@@ -160,7 +159,7 @@ def episodes_for(settings: ExploreSettings, spaces: TransitionGraph) -> Episodes
 
 
 def oracle_of(settings: ExploreSettings) -> Oracle:
-    """Return the oracle that the settings name; raise SettingsError where there is none."""
+    """Return the oracle that the settings name; raise SettingsError if there is none."""
     try:
         return load_oracle(settings.backend, settings.formulation, settings.oracle_seconds)
     except BackendError as error:
@@ -168,12 +167,12 @@ def oracle_of(settings: ExploreSettings) -> Oracle:
 
 
 def start_of(episode: int, first_episode: int) -> int:
-    """Return after how many steps an episode begins, t_m - 1 (paper, the regret theorem)."""
+    """Return the number of steps before an episode, t_m - 1 (paper, the regret theorem)."""
     return first_episode * (episode - 1) * episode * (2 * episode - 1) // 6
 
 
 def episode_at(step: int, first_episode: int) -> int:
-    """Return the episode in which the step after so many falls: a run may begin with visits."""
+    """Return the episode of the step after `step` steps; a run may begin with visits."""
     m = max(1, int((3 * step / first_episode) ** (1 / 3)) - 1)
     while start_of(m + 1, first_episode) <= step:
         m += 1
@@ -181,7 +180,7 @@ def episode_at(step: int, first_episode: int) -> int:
 
 
 def from_logs(log_weights: FloatArray) -> FloatArray:
-    """Return weights whose largest is 1; all alike where nothing is left to learn."""
+    """Return weights scaled to a largest of 1; all are 1 if nothing is left to learn."""
     largest = log_weights.max()
     if largest == -np.inf:
         return np.ones(len(log_weights))

@@ -1,1 +1,1 @@
-"""A log in the place of a system: queues of successors that answer an explorer."""
+"""A log in place of a system: queues of logged successors answer an explorer."""

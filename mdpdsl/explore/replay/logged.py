@@ -1,4 +1,4 @@
-"""A log in the place of a system: for each pair a queue of the successors it was logged with.
+"""A log in place of a system: for each pair, a queue of the successors that were logged.
 
     log = log_queues(model.graph, order.transitions())
     replay = LoggedExperience(log)
@@ -6,22 +6,25 @@
     action = explorer.act(replay.state)
     explorer.observe(replay.state, action, replay.step(action))
 
-The explorer chooses, the queue of the pair answers with its next entry, and the run ends when a
-queue that is asked has none left. Answers of a Markov process are, in this way, draws from the true
-P (the queue-based evaluator of Mandel et al., AAAI 2016).
+The explorer chooses, the queue of the pair answers with its next entry, and the run ends when the
+queue of a chosen pair is empty. If the log is of a Markov process, the answers are draws from the
+true P (the queue-based evaluator of Mandel et al., AAAI 2016).
 
-A state that the log never leaves is the end of an episode. There, whatever is done starts the next
-logged episode, as `restart when` does in a model: the explorer learns of it as of a transition,
-while steps and measures leave it out.
+A state that the log never leaves is the end of an episode. `answer` says so, and `begin` starts the
+next logged episode. For `step` and the compiled loop, as for `restart when` in a model, every
+action in such a state starts the next episode: the explorer observes this as a transition, while
+steps and measures leave it out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from mdpdsl.diagnostics import RunError
+from mdpdsl.explore.experience import Outcome
 from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.replay.queues import LogQueues
 from mdpdsl.graph.counts import Counts
@@ -31,18 +34,18 @@ from mdpdsl.kernels.memory import with_larger_pool
 
 
 class LogEndedError(RunError):
-    """A log that has no answer to an action; the message says to which."""
+    """A log that has no answer to an action; the message names the action and the state."""
 
     status = 1
 
 
 @dataclass(frozen=True)
 class ReplayEnd:
-    """How far a replay got, and why not farther."""
+    """How many steps a replay took, and why it ended."""
 
     text: str
-    pair: int | None  # of the model: the one that had no answer
-    in_log: int | None  # how often the log has it
+    pair: int | None  # of the model: the one without an answer
+    in_log: int | None  # how often the log has that pair
     steps: int
     restarts: int
     distance: float  # of P_hat from that of the whole log
@@ -51,7 +54,7 @@ class ReplayEnd:
 class LoggedExperience:
     """Answers actions from the queues of a log."""
 
-    #: What a step of the log leaves to chance: nothing; trials of all kinds have it.
+    #: Never drawn from, as a log leaves nothing to chance; trials save one for every experience.
     generator: np.random.Generator
 
     def __init__(self, log: LogQueues) -> None:
@@ -73,39 +76,51 @@ class LoggedExperience:
 
     @property
     def steps(self) -> int:
-        """How many transitions were taken from the log."""
+        """The number of transitions taken from the log."""
         from mdpdsl.kernels.replay_loop import TAKEN
 
         return int(self._queues.counters[TAKEN])
 
     @property
     def restarts(self) -> int:
-        """How often another episode was started."""
+        """The number of episodes started after the first."""
         from mdpdsl.kernels.replay_loop import STARTS_TAKEN
 
         return int(self._queues.counters[STARTS_TAKEN]) - 1
 
     @property
     def has_ended(self) -> bool:
-        """Whether there was no answer to the last action, or enough were given."""
+        """Whether the last action had no answer, or the limit of steps is reached."""
         from mdpdsl.kernels.replay_loop import ENDING, GOING
 
         return self._queues.counters[ENDING] != GOING or self.steps == self.log.most_steps
 
-    def step(self, action: int) -> int:
-        """Do an action; return the next state. Raise LogEndedError where the log has none."""
-        from mdpdsl.kernels.replay_loop import take_next
+    def answer(self, action: int) -> Outcome | None:
+        """Take an action; return its outcome, or None if the log has no answer left."""
+        following = self._taken(action)
+        return None if following < 0 else Outcome(following, ended=self._is_end(following))
 
-        if self.has_ended:
-            raise LogEndedError(self.end_text)
-        following = int(take_next(self._queues, self.log.graph.pair(self.state, action)))
+    def begin(self) -> None:
+        """Start the next logged episode; the replay has ended if there is none."""
+        from mdpdsl.kernels.replay_loop import ENDING, LAST_PAIR, NO_START, STARTS_TAKEN
+
+        counters = self._queues.counters
+        begun = int(counters[STARTS_TAKEN])
+        if begun == len(self.log.episode):
+            counters[ENDING], counters[LAST_PAIR] = NO_START, self.log.graph.pair_start[self.state]
+            return
+        counters[STARTS_TAKEN] = begun + 1
+        self.state = int(self.log.episode[begun])
+
+    def step(self, action: int) -> int:
+        """Take an action; return the next state. Raise LogEndedError if the log has none."""
+        following = self._taken(action)
         if following < 0:
             raise LogEndedError(self.end_text)
-        self.state = following
         return following
 
     def explore(self, explorer: Explorer, n_steps: int) -> int:
-        """Let an explorer act for up to so many steps, compiled; return how many it were."""
+        """Let an explorer act for at most n_steps, compiled; return the number of steps done."""
         from mdpdsl.kernels.replay_loop import explore_logged_steps
 
         before = self.steps
@@ -124,21 +139,21 @@ class LoggedExperience:
         return self.steps - before
 
     def saved(self) -> dict[str, IntArray]:
-        """Return what `state` and the generator leave out: how much of the queues is taken."""
+        """Return how much of the queues is taken."""
         return {
             "queue_position": self._queues.position.copy(),
             "queue_counters": self._queues.counters.copy(),
         }
 
-    def restore(self, state: int, saved: dict[str, IntArray]) -> None:
-        """Go back to where it was saved."""
+    def restore(self, state: int, saved: Mapping[str, IntArray]) -> None:
+        """Return to where it was saved."""
         self.state = state
         self._queues.position[:] = saved["queue_position"]
         self._queues.counters[:] = saved["queue_counters"]
 
     @property
     def end_text(self) -> str:
-        """Say why the replay ended."""
+        """The reason why the replay ended."""
         from mdpdsl.kernels.replay_loop import ENDING, LAST_PAIR, NO_START, QUEUE_EMPTY
 
         ending, pair = (int(self._queues.counters[i]) for i in (ENDING, LAST_PAIR))
@@ -155,7 +170,7 @@ class LoggedExperience:
         return f"the limit of {self.steps:,} steps"
 
     def end(self, counts: Counts) -> ReplayEnd:
-        """Return how far it got, with the counts that the explorer has."""
+        """Return the end of the replay, given the counts of the explorer."""
         from mdpdsl.kernels.replay_loop import ENDING, GOING, LAST_PAIR
 
         pair = None
@@ -169,3 +184,18 @@ class LoggedExperience:
             restarts=self.restarts,
             distance=self.log.distance(counts),
         )
+
+    def _taken(self, action: int) -> int:
+        """Take the next answer to an action; return the state it leads to, -1 if there is none."""
+        from mdpdsl.kernels.replay_loop import take_next
+
+        if self.has_ended:
+            return -1
+        following = int(take_next(self._queues, self.log.graph.pair(self.state, action)))
+        if following >= 0:
+            self.state = following
+        return following
+
+    def _is_end(self, state: int) -> bool:
+        """Return whether episodes end in a state."""
+        return bool(self.log.restarts[self.log.graph.pair_start[state]])

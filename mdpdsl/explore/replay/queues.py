@@ -1,8 +1,8 @@
-"""A log as explorers see it: a queue of successors for each pair that it has.
+"""A log as explorers see it: a queue of successors for each logged pair.
 
-States and pairs are renumbered, without those that the log never has, as no explorer could learn of
-them. A state that the log never leaves is the end of an episode: it has a single pair, which starts
-the next logged episode.
+States and pairs that the log does not contain are left out, as no explorer could learn about them,
+and the others are renumbered. A state that the log never leaves is the end of an episode: it has a
+single pair, which starts the next logged episode.
 """
 
 from __future__ import annotations
@@ -27,32 +27,33 @@ BATCH = 1 << 20
 class LogQueues:
     """The queues of a log, over the states and pairs that explorers are offered.
 
-    `graph` has what the whole log estimates; a pair without a queue leads to its own state there.
+    `graph` is the estimate from the whole log, in which a pair without a queue leads to its own
+    state.
     """
 
     graph: TransitionGraph
     queue_start: IntArray  # [n_pairs + 1]
     successor: StateArray  # [n_transitions]  in the order of the log within a pair
-    episode: StateArray  # [n_episodes]  the state that each starts in
-    restarts: BoolArray  # [n_pairs]  whether a pair stands for the end of an episode
+    episode: StateArray  # [n_episodes]  the first state of each
+    restarts: BoolArray  # [n_pairs]  whether a pair starts the next episode
     model_pair: IntArray  # [n_pairs]  the same pair in the model
     model_state: IntArray  # [n_states]
     n_model_pairs: int
     n_model_states: int
-    most_steps: int | None = None  # where to end, if not where the settings do
+    most_steps: int | None = None  # a limit besides that of the settings
 
     @property
     def n_transitions(self) -> int:
-        """How many transitions the log has."""
+        """The number of transitions in the log."""
         return len(self.successor)
 
     @property
     def logged(self) -> IntArray:
-        """The pairs that the log has."""
+        """The pairs that the log contains."""
         return np.flatnonzero(np.diff(self.queue_start))
 
     def in_log(self, pair: int) -> int:
-        """Return how often the log has a pair."""
+        """Return how often the log contains a pair."""
         return int(self.queue_start[pair + 1] - self.queue_start[pair])
 
     def model_counts(self, counts: Counts) -> Counts:
@@ -67,9 +68,9 @@ class LogQueues:
         )
 
     def distance(self, counts: Counts) -> float:
-        """Return the mean over the pairs in the log of ||P_hat of the log - P_hat||_2^2.
+        """Return the mean of ||P_hat of the whole log - P_hat||_2^2 over the pairs in the log.
 
-        A pair never visited has the uniform estimate over the model's states.
+        The estimate of a pair never visited is uniform over the model's states.
         """
         errors = squared_errors(self.graph, counts)
         # ||P - 1/S||^2 = sum P^2 - 1/S
@@ -80,10 +81,10 @@ class LogQueues:
 def log_queues(
     model: TransitionGraph, logged: LoggedTransitions, *, offers_all: bool = False
 ) -> LogQueues:
-    """Prepare a log for explorers; one without any transition is a ValueError.
+    """Return the queues of a log; raise ValueError if it has no transition.
 
-    They are offered the actions that the log has in a state, or with `offers_all` all actions that
-    the model has, of which the log may know none.
+    Explorers can choose from the actions that were logged in a state, or with `offers_all` from all
+    actions of the model, even those that were never logged.
     """
     if logged.n_transitions == 0:
         raise ValueError("the log has no transition")
@@ -132,7 +133,7 @@ def log_queues(
 
 
 def _whole_counts(spaces: TransitionGraph, queue_start: IntArray, successor: StateArray) -> Counts:
-    """Count all of a log; a pair without a queue has to lead somewhere, and leads to its state."""
+    """Count a whole log; a pair without a queue leads to its own state, as it must have a row."""
     S = spaces.n_states
     table = TransitionTable(spaces.n_pairs, S)
     visits = np.diff(queue_start)

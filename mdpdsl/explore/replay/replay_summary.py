@@ -1,4 +1,4 @@
-"""Replays summed up: how far explorers got in one log, and what they had learned by then."""
+"""Summaries of replays: how many steps explorers did in a log, and what they had learned."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from mdpdsl.explore.summary import Summary, summarize
 
 @dataclass(frozen=True)
 class ReplaySummary:
-    """The figures of one algorithm in a log, each the mean over its trials."""
+    """The figures of one algorithm in a log, means over its trials."""
 
     summary: Summary
     steps_done: float
     least_steps: int  # of all trials
     share_of_log: float
-    coverage: float  # of the pairs in the log, the share that was visited
+    coverage: float  # share of the pairs in the log that were visited
     restarts: float
     distance_to_log: float
-    ended: str | None  # None where trials ended in different ways
+    ended: str | None  # why, None if trials ended in different ways
 
 
 @dataclass(frozen=True)
 class ReplayRow:
-    """One algorithm at its own end, and at a number of steps that all algorithms have done."""
+    """One algorithm at its own end, and after a number of steps that all algorithms did."""
 
     own: ReplaySummary
     common: ReplaySummary
@@ -36,7 +36,7 @@ class ReplayRow:
 def summarize_replay(
     settings: ExploreSettings, results: Sequence[TrialResult], log: LogQueues
 ) -> ReplaySummary:
-    """Sum up the trials of one algorithm."""
+    """Summarise the trials of one algorithm."""
     ends = [result.replay for result in results if result.replay is not None]
     unvisited = [result.measures.unvisited for result in results if result.measures is not None]
     n, n_pairs = len(ends), len(log.logged)

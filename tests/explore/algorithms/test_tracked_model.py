@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -16,6 +16,7 @@ from mdpdsl.graph.counts import counts_from, no_counts
 
 
 @given(st.data())
+@settings(deadline=None)
 def test_the_model_to_plan_on_is_between_the_counts_and_the_mean_of_the_state(
     data: st.DataObject,
 ) -> None:

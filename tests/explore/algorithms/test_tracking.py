@@ -12,7 +12,8 @@ import pytest
 
 import mdpdsl
 from mdpdsl.diagnostics import SettingsError
-from mdpdsl.explore.algorithms.tracking import targets as tracked_plan
+from mdpdsl.explore.algorithms.tracking import targets
+from mdpdsl.explore.algorithms.tracking.rule import following, steering
 from mdpdsl.explore.algorithms.tracking.stages import (
     COLD,
     FINISH,
@@ -23,7 +24,6 @@ from mdpdsl.explore.algorithms.tracking.stages import (
     Stage,
     Tracking,
 )
-from mdpdsl.explore.algorithms.tracking.strategies import following, steering
 from mdpdsl.explore.algorithms.tracking.tracked_model import TrackedModel
 from mdpdsl.explore.executor import run_trials, trial_seeds
 from mdpdsl.explore.settings import ExploreSettings, settings_from
@@ -267,8 +267,8 @@ def test_a_model_too_large_to_plan_for_is_explored_without(
     limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = mdpdsl.load("riverswim").graph
-    monkeypatch.setattr(tracked_plan, "FEW_STATES", 0)
-    monkeypatch.setattr(tracked_plan, limit, 1)
+    monkeypatch.setattr(targets, "FEW_STATES", 0)
+    monkeypatch.setattr(targets, limit, 1)
     trial = run(graph, settings())
     found = stages(trial)
     assert {s.stage for s in found} == {COLD, UNPLANNED}
@@ -288,7 +288,7 @@ def test_a_plan_that_fails_is_told_and_made_up_for_by_the_next(
             raise AllocationError("not today")
         return solve(*arguments, **options)
 
-    monkeypatch.setattr(tracked_plan, "remaining_allocation", fails_twice)
+    monkeypatch.setattr(targets, "remaining_allocation", fails_twice)
     trial = run(mdpdsl.load("riverswim").graph, settings())
     found = [s for s in stages(trial) if s.stage == UNPLANNED]
     assert [s.note for s in found] == ["not today"] * 2
@@ -308,13 +308,13 @@ def test_a_power_that_would_go_all_into_one_state_is_lowered() -> None:
     c, everything = np.full(4, 0.5), np.ones(4, np.bool_)
     model = TrackedModel(graph, everything, 1.0, np.ones(2, np.bool_))
     visits = np.array([100.0, 100.0, 1.0, 1.0])
-    problem = tracked_plan.TrackedPlan(model, c, visits, 10_000, np.zeros(2))
+    problem = targets.TargetProgram(model, c, visits, 10_000, np.zeros(2))
     assert problem.solve(8.0).spent > 0.9
-    assert tracked_plan.affordable(problem, 8.0)[0] == 1
+    assert targets.affordable(problem, 8.0)[0] == 1
     late = replace(problem, left=40)
-    assert tracked_plan.affordable(late, 8.0)[0] == 8
+    assert targets.affordable(late, 8.0)[0] == 8
     half = replace(problem, left=150, visits=np.array([100.0, 100.0, 1.0, 0.0]))
-    assert tracked_plan.affordable(half, 8.0)[0] == 8  # as there is a pair never visited
+    assert targets.affordable(half, 8.0)[0] == 8  # as there is a pair never visited
 
 
 def test_states_never_seen_are_hoped_for_and_no_worse_off_than_the_worst() -> None:
@@ -325,9 +325,7 @@ def test_states_never_seen_are_hoped_for_and_no_worse_off_than_the_worst() -> No
             for action in (0, 1):
                 explorer.observe(state, action, (state + 1) % 5)
                 explorer.observe(state, action, max(state - 1, 0))
-    problem = tracked_plan.planning_problem(
-        explorer.memory, explorer.counts, graph, 1_000, settings()
-    )
+    problem = targets.target_program(explorer.memory, explorer.counts, graph, 1_000, settings())
     assert problem.model.is_planned.all()
     losses = problem.c / problem.visits
     assert losses[10:] == pytest.approx(losses[:10].max())

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import mdpdsl
 from mdpdsl.estimate.empirical import estimated_complexity
 from mdpdsl.explore.executor import TrialResult, run_trials, trial_seeds
-from mdpdsl.explore.experience import Experience
 from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.replay.logged import LogEndedError, LoggedExperience
 from mdpdsl.explore.replay.queues import LogQueues, log_queues
@@ -203,7 +202,7 @@ def test_an_own_loop_and_the_compiled_one_make_the_same_visits(
     assert (trial.done, trial.state) == (replay.steps, replay.state)
 
 
-def walk(explorer: Explorer, experience: Experience, n_moves: int) -> None:
+def walk(explorer: Explorer, experience: LoggedExperience, n_moves: int) -> None:
     for _ in range(n_moves):
         state = experience.state
         action = explorer.act(state)

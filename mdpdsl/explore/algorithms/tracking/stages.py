@@ -1,7 +1,7 @@
 """The stages of `tracking`: a cold start, then plans for the rest of the budget.
 
-Every stage is a function of the counts, the state and the last plan, all of which are saved: where
-a run was stopped and resumed makes no difference.
+Every stage is a function of the counts, the state and the last plan, all of which are saved, so a
+run that was stopped and resumed is the same run.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from mdpdsl.estimate.metrics import utility
-from mdpdsl.explore.algorithms.tracking import strategies as tracking
-from mdpdsl.explore.algorithms.tracking.targets import affordable, planning_problem
+from mdpdsl.explore.algorithms.tracking import rule
+from mdpdsl.explore.algorithms.tracking.targets import affordable, target_program
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray
@@ -27,61 +27,62 @@ from mdpdsl.kernels.memory import TIME, Memory
 from mdpdsl.kernels.merging import plan_afresh
 from mdpdsl.programs.visitable import AllocationError
 
-#: What `Stage.stage` may be.
+#: The kinds of stages, the values of `Stage.stage`.
 COLD, PLANNED, STEERED, UNPLANNED = "cold start", "plan", "steered plan", "no plan"
 
-#: The cold start is looked at after so many steps, and when time has grown by this factor.
+#: Whether the cold start is over is checked first after these steps, then whenever the number of
+#: steps has grown by this factor.
 FIRST_LOOK = 50
 LOOK_FACTOR = 1.05
-#: It ends when pairs have been visited so often on average, or this part of the budget is spent,
+#: It ends when pairs have this many visits on average, or this part of the budget is spent,
 SEVERAL = 10
 COLD_SHARE = 0.1
-#: and all states are seen, which plans know nothing of before, or none was new since this part of
-#: the time; ...
+#: provided that all states have been seen, of which plans would otherwise know nothing, or that the
+#: last new one was seen within this part of the steps done; ...
 STALE = 0.15
-#: ... or this part of the budget is spent.
+#: ... and at the latest when this part of the budget is spent.
 MOST_COLD = 0.3
 
-#: A plan holds for this part of the steps done, and this one of those left, ...
+#: A plan is followed for this part of the steps done or this part of those left, the smaller, ...
 GROWTH = 0.25
 SHRINKAGE = 0.25
 #: ... but at least for this part of the budget.
 LEAST_SHARE = 0.03
-#: A plan is steered if it promises an L_Worst larger by this factor than the last one, which
-#: promised a larger one than the last but one, ...
+#: A plan is steered if it promises an L_Worst larger by this factor than the last plan did, and the
+#: last one a larger one than the plan before it, ...
 LAG = 1.05
-#: ... or no more than this part of the budget is left: plans leave to chance which states come
-#: short, and there will be none to make up for it.
+#: ... or if at most this part of the budget is left: chance decides which states miss their
+#: targets, and no later plan can make up for it.
 FINISH = 0.1
-#: Without a budget a plan is for this part of the steps done, and holds to its end.
+#: Without a budget, a plan is made for this part of the steps done, and followed to its end.
 ANYTIME_GROWTH = 0.1
 
-#: The part of p - 1 that plans have with nothing of the budget spent yet.
+#: The part of p - 1 that a plan at the very start of the budget would have.
 EARLY_POWER = 0.6
-#: From plan to plan p - 1 rises by this factor at most, where it could not be afforded before, and
-#: from no less than that.
+#: After a plan that could not afford its p, p - 1 rises at most by this factor from plan to plan,
+#: starting from at least this value.
 RISE = 3
 LEAST_RISE = 0.25
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What was known and planned when a stage began."""
+    """The record of a stage, made when it began."""
 
     stage: str
     step: int  # steps done before it
-    steps: int  # that it lasts
+    steps: int  # its length
     unvisited: int
     states_seen: int
-    found_at: int  # when the last new state was noticed, in the cold start
-    utility: float | None  # U_kappa(d_hat) with the true c, where it is known and finite
+    found_at: int  # the step at which the cold start last noticed a new state
+    utility: float | None  # U_kappa(d_hat) with the true c, if known and finite
     power: float | None = None  # p
     weight: float | None = None  # w, see `tracked_model`
     worst: float | None = None  # L_Worst and L_Avg as planned, with upper bounds of c
     average: float | None = None
     status: str | None = None
     seconds: float = 0.0  # of planning
-    note: str | None = None  # why there is no plan
+    note: str | None = None  # the reason if there is no plan
 
 
 class Tracking:
@@ -90,18 +91,18 @@ class Tracking:
     def __init__(self, settings: ExploreSettings, spaces: TransitionGraph) -> None:
         self.settings = settings
         self.spaces = spaces
-        self.steps_before = 0  # of counts that the run began with
+        self.steps_before = 0  # in the counts that the run began with
         self.records: list[Stage] = []
 
     @property
     def next_start(self) -> int:
-        """After how many steps there is something to decide again."""
+        """The number of steps before the next decision."""
         return self.records[-1].step + self.records[-1].steps if self.records else 0
 
     def begin(
         self, memory: Memory, strategy: Strategy, count: Callable[[], Counts], c: FloatArray | None
     ) -> Strategy:
-        """Go on with the cold start, or plan; return what is followed from now on."""
+        """Continue the cold start, or plan; return the strategy to follow from now on."""
         stage = self._described(memory, c)
         if not self.records or self.records[-1].stage == COLD:
             cold = self._cold(stage)
@@ -117,7 +118,7 @@ class Tracking:
         return strategy
 
     def rehearse(self, memory: Memory, strategy: Strategy) -> None:
-        """Have what a plan needs compiled, or loaded, on a memory that is thrown away."""
+        """Compile or load what a plan needs, with a memory that is not used again."""
         complexity_bounds(memory, strategy)
         plan_afresh(memory, strategy)
 
@@ -126,7 +127,7 @@ class Tracking:
         return [asdict(record) for record in self.records]
 
     def restore(self, records: Sequence[Mapping[str, Any]], strategy: Strategy) -> Strategy:
-        """Go on after stages that were saved; return the plan to go on with."""
+        """Continue after saved stages; return the strategy to continue with."""
         self.records = [Stage(**record) for record in records]
         return self._followed(self.records[-1], strategy) if self.records else strategy
 
@@ -145,7 +146,7 @@ class Tracking:
         )
 
     def _cold(self, stage: Stage) -> Stage | None:
-        """Return the cold start up to the next look at it; None where it is over."""
+        """Return the cold start up to its next check; None if it is over."""
         done, first = stage.step, self.records[-1] if self.records else stage
         found_at = done if stage.states_seen > first.states_seen else first.found_at
         spent = 0.0 if self.settings.anytime else self._spent(done)
@@ -160,11 +161,11 @@ class Tracking:
         return replace(first, steps=steps, states_seen=stage.states_seen, found_at=found_at)
 
     def _spent(self, done: int) -> float:
-        """Return the part of the budget that is spent."""
+        """Return the part of the budget that has been spent."""
         return min(1.0, (done - self.steps_before) / max(1, self.settings.steps))
 
     def _lengths(self, done: int) -> tuple[int, int]:
-        """Return for how many steps a plan is followed, and for how many it is made."""
+        """Return the number of steps a plan is followed for, and the number it is made for."""
         budget = self.settings.steps
         left = budget + self.steps_before - done
         if self.settings.anytime or left <= 0:
@@ -175,10 +176,10 @@ class Tracking:
         return (left if left - lasts < least else max(1, int(lasts))), left
 
     def _planned(self, stage: Stage, memory: Memory, counts: Counts, left: int) -> Stage:
-        """Plan the steps left, and write the targets into the memory."""
+        """Plan the steps left, and write the targets to the memory."""
         try:
-            problem = planning_problem(memory, counts, self.spaces, left, self.settings)
-            power, found = affordable(problem, self._power(stage.step))
+            program = target_program(memory, counts, self.spaces, left, self.settings)
+            power, found = affordable(program, self._power(stage.step))
         except (AllocationError, LinAlgError, FloatingPointError) as error:
             return replace(stage, stage=UNPLANNED, note=str(error))
         memory.center[:] = found.center
@@ -187,14 +188,14 @@ class Tracking:
             stage,
             stage=STEERED if self._is_steered(found.worst, left) else PLANNED,
             power=power,
-            weight=problem.model.weight,
+            weight=program.model.weight,
             worst=found.worst,
             average=found.average,
             status=found.status,
         )
 
     def _is_steered(self, worst: float, left: int) -> bool:
-        """Tell whether a plan is to be steered: by the end, or as those before promised more."""
+        """Return whether to steer: near the end, or if plans promise less and less."""
         if not self.settings.anytime and left <= FINISH * self.settings.steps:
             return True
         before = [record.worst for record in self.records[-2:]]
@@ -203,23 +204,23 @@ class Tracking:
         return worst > LAG * before[1] and before[1] > before[0]
 
     def _power(self, done: int) -> float:
-        """Return the power to plan with, if it can be afforded: it rises as the budget is spent.
+        """Return the power to try: it rises as the budget is spent.
 
-        After a plan that could not afford it, it rises step by step.
+        After a plan that could not afford its power, it rises step by step.
         """
-        most = tracking.full_power(self.settings)
+        most = rule.full_power(self.settings)
         spent = 1.0 if self.settings.anytime else self._spent(done)
         power = 1 + (most - 1) * (EARLY_POWER + (1 - EARLY_POWER) * spent)
         before = self.records[-1].power if self.records else None
         return power if before is None else min(power, 1 + RISE * max(before - 1, LEAST_RISE))
 
     def _followed(self, stage: Stage, strategy: Strategy) -> Strategy:
-        """Return what is followed in a stage."""
+        """Return the strategy of a stage."""
         n_states = self.spaces.n_states
         if stage.stage == COLD:
             return strategy
         if stage.stage == PLANNED:
-            return tracking.following(self.settings, n_states)
+            return rule.following(self.settings, n_states)
         if stage.stage == STEERED:
-            return tracking.steering(self.settings, n_states)
-        return tracking.without_targets(self.settings, n_states)
+            return rule.steering(self.settings, n_states)
+        return rule.without_targets(self.settings, n_states)

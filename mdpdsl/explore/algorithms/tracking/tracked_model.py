@@ -1,16 +1,16 @@
-"""The model that `tracking` plans on: the estimate, regularised where little has been seen.
+"""The model that `tracking` plans on: the estimate, regularised for pairs with few visits.
 
-A pair seen a handful of times says little of its own. What the other actions of its state did says
-more, as far as actions are alike, and how far they are the counts tell: the row of a pair is
+A pair with a handful of visits shows little. The other actions of its state show more, to the
+extent that actions are alike, which is estimated from the counts: the row of a pair is
 
     P(s'|s,a) = (T(s,a,s') + w R(s,s')) / (T(s,a) + w),
 
-R being the mean row of its state and w the weight that makes each transition, left out of the
-counts once, most likely (an empirical Bayes estimate). A pair never taken has the row R. A state
-never left is taken to lead back to the state most visited. One never seen is hoped to be reached
-from the cells next to it, by every action, as if it had been half a time: the more often they are
-visited in vain, the less. Where no such cell was seen either, nothing is known of how to get there,
-and it is not in the plan.
+where R is the mean row of its state, and w the weight that makes the transitions most likely, each
+given all the others (an empirical Bayes estimate). A pair never visited has the row R. A state
+never left is assumed to lead back to the state most visited. A state never seen counts as reached
+half a time by every action of the cells next to it, which matters less the more often they are
+visited. If none of these cells was seen either, nothing is known of how to reach it, and it is left
+out of the plan.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 
 #: The weights w that are tried, in visits.
 WEIGHTS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
-#: Of a transition that no other visit of the state has shown, in visits.
+#: The weight of transitions that no other visit of the state has shown, in visits.
 NOVELTY = 0.5
-#: Of a transition to a state never seen from the cells next to it, in visits.
+#: The weight of a transition to a state never seen from a cell next to it, in visits.
 HOPE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class TrackedModel:
-    """A model to plan on, and the pairs that a plan can be for."""
+    """A model to plan on, and the pairs that a plan can include."""
 
     graph: TransitionGraph
     is_planned: BoolArray  # [n_pairs]  in one end component of the estimate
@@ -45,7 +45,7 @@ class TrackedModel:
 
 
 def tracked_model(counts: Counts, spaces: TransitionGraph, here: int) -> TrackedModel:
-    """Estimate the model to plan on, for a run that is in state `here`, or anywhere if < 0."""
+    """Return the model to plan on, for a run in state `here`; -1 if its state is not known."""
     from scipy.sparse import csr_array
 
     shape = (spaces.n_pairs, spaces.n_states)
@@ -61,7 +61,7 @@ def tracked_model(counts: Counts, spaces: TransitionGraph, here: int) -> Tracked
     R = scaled_rows(by_state, 1 / np.maximum(leaving, 1.0))
     borrowed = np.where(visits > 0, w, 1.0)
     rows: Any = T + scaled_rows(R[spaces.pair_state], borrowed)
-    # Were they to lead nowhere, a plan would keep away from all that leads to them.
+    # If these led nowhere, a plan would avoid everything that leads to them.
     unknown = np.flatnonzero(leaving[spaces.pair_state] == 0)
     back = np.full(len(unknown), int(np.argmax(leaving)))
     rows = rows + csr_array((np.ones(len(unknown)), (unknown, back)), shape=shape)
@@ -75,7 +75,7 @@ def tracked_model(counts: Counts, spaces: TransitionGraph, here: int) -> Tracked
 
 
 def shared_weight(T: Any, by_state: Any, pair_state: Any) -> float:
-    """Return the w under which every transition is likeliest, given all the others."""
+    """Return the w that makes the transitions most likely, each given all the others."""
     pair = np.repeat(np.arange(T.shape[0]), np.diff(T.indptr))
     count, visits = T.data, np.asarray(T.sum(axis=1))[pair]
     state = pair_state[pair]
@@ -92,7 +92,7 @@ def shared_weight(T: Any, by_state: Any, pair_state: Any) -> float:
 
 
 def _hopes(spaces: TransitionGraph, is_seen: BoolArray) -> Any:
-    """Return the visits that are made up for states never seen, sparse, [n_pairs, n_states]."""
+    """Return the visits added for states never seen, sparse, [n_pairs, n_states]."""
     from scipy.sparse import csr_array
 
     near, unseen = frontier(spaces.states, is_seen)
@@ -102,9 +102,10 @@ def _hopes(spaces: TransitionGraph, is_seen: BoolArray) -> Any:
 
 
 def frontier(states: StateSpace, is_seen: BoolArray) -> tuple[IntArray, IntArray]:
-    """Return seen states and unseen ones a cell away along one variable, one pair of them each.
+    """Return each seen state that is next to an unseen one, and that unseen one, as two arrays.
 
-    Members of an enumeration, and truth values, are not next to each other.
+    States are next to each other if they are one cell apart along one variable; members of an
+    enumeration, and truth values, are not next to each other.
     """
     unseen = np.flatnonzero(~is_seen)
     near, far = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -124,7 +125,7 @@ def frontier(states: StateSpace, is_seen: BoolArray) -> tuple[IntArray, IntArray
 
 
 def _planned(graph: TransitionGraph) -> BoolArray:
-    """Return the pairs of the largest end component that can be reached, [n_pairs]."""
+    """Return whether each pair is in the largest reachable end component, [n_pairs]."""
     number = end_components(graph)
     usable = (number >= 0) & reachable_states(graph)[graph.pair_state]
     if not usable.any():

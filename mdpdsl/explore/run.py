@@ -12,6 +12,7 @@ from typing import Any
 from mdpdsl.compile.model import Model, as_model
 from mdpdsl.diagnostics import RunError, SettingsError, did_you_mean
 from mdpdsl.explore.executor import TrialResult
+from mdpdsl.explore.plugins import explorer_name
 from mdpdsl.explore.replay.replayed import ReplayedTarget, read_replayed_log, resumed_replay
 from mdpdsl.explore.result import ExploreRun, save_results, save_start
 from mdpdsl.explore.settings import ExploreSettings
@@ -239,8 +240,11 @@ def explorer_of(algorithm: str | object | None) -> tuple[str | None, object | No
     """Return the name of an explorer, and what makes it where it is not one of ours."""
     if algorithm is None or isinstance(algorithm, str):
         return algorithm, None
-    named = getattr(algorithm, "name", None) or getattr(algorithm, "__name__", None)
-    return str(named or type(algorithm).__name__), algorithm
+    if not callable(algorithm):
+        raise SettingsError(
+            f"`algorithm=` takes the name of an explorer, or a class of explorers; not {algorithm}"
+        )
+    return explorer_name(algorithm), algorithm
 
 
 def require_settings(given: Mapping[str, object]) -> None:

@@ -18,7 +18,7 @@ from mdpdsl.compile.system import RawSystem
 from mdpdsl.diagnostics import MdpdslWarning
 from mdpdsl.estimate.reference import Reference, truth_reference
 from mdpdsl.estimate.saved import what_is_left_out
-from mdpdsl.explore.algorithms import EPISODIC, strategy_for
+from mdpdsl.explore.algorithms import EPISODIC, strategy_for, third_party_explorer
 from mdpdsl.explore.executor import TrialResult, run_trials
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.optimum import Limits, best_utility, exploration_limits
@@ -226,7 +226,7 @@ def warn(*messages: str) -> None:
 
 def require_algorithm(settings: ExploreSettings, n_states: int, explorer: object | None) -> None:
     """Raise SettingsError where an algorithm is unknown, or the oracle it needs is missing."""
-    if explorer is not None:
+    if explorer is not None or third_party_explorer(settings.algorithm) is not None:
         return
     strategy_for(settings, n_states)
     if settings.algorithm in EPISODIC:

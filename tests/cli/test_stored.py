@@ -86,7 +86,7 @@ def test_every_command_takes_a_run_and_tells_what_was_never_seen(
         assert outcome.stderr.count("were never visited; their rows are uniform") == 1
         record = quick(command, model, *options, "--json").json()
         assert record["unseen_pairs"] == 6 or record["unseen_pairs"] == 5
-        told = f"{record['unseen_pairs']} of 8 pairs were never seen"
+        told = f"{record['unseen_pairs']} of 8 pairs were never visited"
         assert told in outcome.stderr
 
 
@@ -180,7 +180,7 @@ def test_states_that_nothing_seen_leads_to_are_left_out_unless_asked_for(tmp_pat
     log = written(tmp_path, "x,action\n0,a\n1,a\n0,a\n1,a\n", "log.csv")
     quick("estimate", model, log, "--out", tmp_path / "run")
     outcome = quick("show", tmp_path / "run")
-    assert "1 of 3 pairs were never seen" in outcome.stderr
+    assert "1 of 3 pairs were never visited" in outcome.stderr
     assert "1 state is left out" in outcome.stderr
     assert quick("show", tmp_path / "run", "--json").json()["states"] == 2
     assert quick("show", tmp_path / "run", "--json", "--all-states").json()["states"] == 3

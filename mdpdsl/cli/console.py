@@ -77,7 +77,7 @@ def print_warning(message: str) -> None:
 def print_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
     """Print diagnostics for a person."""
     for diagnostic in diagnostics[:MOST_PRINTED]:
-        click.echo(diagnostic.render() + "\n", err=True)
+        click.echo(as_flags(diagnostic.render()) + "\n", err=True)
     if len(diagnostics) > MOST_PRINTED:
         click.echo(f"and {len(diagnostics) - MOST_PRINTED} more", err=True)
 
@@ -94,9 +94,17 @@ def print_error(error: Error, as_json: bool) -> None:
         else:
             click.echo(f"Error: {message}", err=True)
     elif as_json:
-        print_json({"errors": [d.record() for d in error.diagnostics if d.is_error]})
+        print_json({"errors": [record_of(d) for d in error.diagnostics if d.is_error]})
     else:
         print_diagnostics(error.diagnostics)
+
+
+def record_of(diagnostic: Diagnostic) -> dict[str, object]:
+    """Return a diagnostic as JSON has it, with options for arguments."""
+    found: dict[str, object] = dict(diagnostic.record())
+    for name in ("message", "help"):
+        found[name] = None if found[name] is None else as_flags(str(found[name]))
+    return found
 
 
 def plain_error(message: str, code: str) -> dict[str, object]:

@@ -173,8 +173,7 @@ def plan(
     if out is not None:
         check_policy_path(Path(out))
     model, counts, origin = _counted(run)
-    if kappa is None:
-        kappa = float(model.checked.explore.get("kappa", 1))
+    kappa = float(model.checked.explore.get("kappa", 1) if kappa is None else kappa)
     with shown(progress, "planning") as update:
         watch = None if update is None else lambda done, gap: update(done, None, f"gap {gap:.1e}")
         found = plan_visits(

@@ -132,7 +132,16 @@ def settings_from(*sources: Mapping[str, object]) -> ExploreSettings:
         found["eta"] = parse_eta(str(found["eta"]))
     if isinstance(found.get("power"), str):
         found["power"] = parse_power(str(found["power"]))
+    for name, value in found.items():
+        if name in _REAL and isinstance(value, int):
+            found[name] = float(value)  # so that 10 and 10.0 are the same in every record
     return replace(ExploreSettings(), **found)  # type: ignore[arg-type]
+
+
+#: The settings that are real numbers.
+_REAL = frozenset(
+    field.name for field in fields(ExploreSettings) if str(field.type).startswith("float")
+)
 
 
 def parse_horizon(text: str) -> int | None:

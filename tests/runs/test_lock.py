@@ -81,15 +81,14 @@ def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
         "print('locked', flush=True)\n"
         "time.sleep(60)\n"
     )
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "locked\n"
-    with pytest.raises(RunError, match=f"is being written by process {process.pid} on"):
-        FolderLock(tmp_path)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "locked\n"
+        with pytest.raises(RunError, match=f"is being written by process {process.pid} on"):
+            FolderLock(tmp_path)
+        process.send_signal(signal.SIGKILL)
     assert (tmp_path / LOCK).exists()
     with FolderLock(tmp_path):
         pass

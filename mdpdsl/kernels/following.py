@@ -37,7 +37,7 @@ def follow(memory: Memory, policy: FloatArray) -> None:
 
 @entry
 def complexity_bounds(memory: Memory, strategy: Strategy) -> np.ndarray:
-    """Return an upper confidence bound of c of every pair, by the bonus of the strategy."""
+    """Return an upper confidence bound of c of every pair, as the plan's bonus has it."""
     bounds = np.empty(len(memory.visits))
     for pair in range(len(bounds)):
         bounds[pair] = complexity_bound(memory, strategy, pair)

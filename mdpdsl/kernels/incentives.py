@@ -25,9 +25,9 @@ from mdpdsl.kernels.memory import (
     Memory,
 )
 
-#: What `Strategy.kind` may be.
+#: What `Plan.kind` may be.
 RANDOM, KAPPA, MAXENT, WEIGHTED_MAXENT, SMM, POLICY, TRACKING = range(7)
-#: What `Strategy.bonus` may be.
+#: What `Plan.bonus` may be.
 NO_BONUS, PAPER_BONUS, BERNSTEIN_BONUS = range(3)
 #: The exponent at which rewards are rebased: e^-30 is far from underflow.
 FARTHEST = 30.0

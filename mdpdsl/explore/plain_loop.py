@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mdpdsl.estimate.empirical import estimated_graph
 from mdpdsl.explore.experience import Experience, Outcome
 from mdpdsl.explore.plugins import (
     ExplorerError,
@@ -30,7 +31,10 @@ from mdpdsl.simulate.failures import SimulationError
 
 
 class PlainExplorer:
-    """A third party's explorer, with the counts of the transitions that it has observed."""
+    """A third party's explorer, with the counts of the transitions that it has observed.
+
+    It has the methods of the built-in `Explorer`, so a loop can run either.
+    """
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class PlainExplorer:
         self.visits: IntArray = np.zeros(spaces.n_pairs, np.int64)
         self._spaces = spaces
         self._flags = accepted_flags(self.explorer.observe)
+        self._pairs: dict[tuple[int, int], int] = {}  # those chosen so far
         self._table = TransitionTable(spaces.n_pairs, spaces.n_states)
         self._pending: list[int] = []  # transitions not yet in the table
         self._before = no_counts(spaces.n_pairs)
@@ -65,16 +70,43 @@ class PlainExplorer:
         """Return 0: only built-in explorers plan with values."""
         return 0.0
 
-    def learn_counts(self, counts: Counts) -> None:
-        """Observe transitions counted elsewhere, pair by pair."""
+    def act(self, state: int) -> int:
+        """Return the action that the explorer takes in a state; raise ExplorerError if it fails."""
+        action = self._called("act", self.explorer.act, state)
+        if type(action) is int and (state, action) in self._pairs:
+            return action
+        pair = chosen_pair(self._spaces, state, action, self.name)
+        action = int(self._spaces.pair_action[pair])
+        self._pairs[state, action] = pair
+        return action
+
+    def observe(
+        self, state: int, action: int, next_state: int, ended: bool = False, cut: bool = False
+    ) -> None:
+        """Let the explorer learn from one transition, and count it."""
+        self._show(state, action, Outcome(next_state, ended, cut))
+        pair = self._pairs.get((state, action))
+        if pair is None:
+            pair = self._spaces.pair(state, action)
+        self.visits[pair] += 1
+        self._pending.append(pair * self._spaces.n_states + next_state)
+        self._done += 1
+
+    def estimate(self) -> TransitionGraph:
+        """Return the model estimated from the counts."""
+        return estimated_graph(self.counts, self._spaces, self.settings.prior)
+
+    def learn_counts(self, counts: Counts, steps_done: int = 0) -> None:
+        """Let the explorer observe transitions counted elsewhere, pair by pair."""
         pairs = np.repeat(np.arange(self._spaces.n_pairs), np.diff(counts.successor_start))
         states, actions = self._spaces.pair_state[pairs], self._spaces.pair_action[pairs]
         columns = (states, actions, counts.successor, counts.count)
         for state, action, successor, n in zip(*(c.tolist() for c in columns), strict=True):
             for _ in range(n):
-                self._observe(state, action, Outcome(successor))
+                self._show(state, action, Outcome(successor))
         self.visits += counts.visits
         self._before = merge(self._before, counts)
+        self._done += steps_done
 
     def take_counts(self, counts: Counts) -> None:
         """Take the counts of a finished trial, whose explorer no longer matters."""
@@ -98,23 +130,18 @@ class PlainExplorer:
     def _step(self, experience: Experience) -> bool:
         """Do one step; return False if the experience has no answer left."""
         state = experience.state
-        action = self._called("act", self.explorer.act, state)
-        pair = chosen_pair(self._spaces, state, action, self.name)
-        action = int(self._spaces.pair_action[pair])
+        action = self.act(state)
         try:
             outcome = experience.answer(action)
         except SimulationError as error:
             raise SimulationError(f"step {self._done + 1:,}: {error}") from None
         if outcome is None:
             return False
-        self._observe(state, action, outcome)
-        self.visits[pair] += 1
-        self._pending.append(pair * self._spaces.n_states + outcome.next_state)
-        self._done += 1
+        self.observe(state, action, *outcome)
         self._is_between_episodes = outcome.ended or outcome.cut
         return True
 
-    def _observe(self, state: int, action: int, outcome: Outcome) -> None:
+    def _show(self, state: int, action: int, outcome: Outcome) -> None:
         flags = {flag: getattr(outcome, flag) for flag in self._flags}
         observe = self.explorer.observe
         self._called("observe", observe, state, action, outcome.next_state, **flags)

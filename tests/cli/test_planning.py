@@ -48,7 +48,7 @@ def test_compare_has_kappa_lp_for_every_kappa() -> None:
         (["--backend", "gurobi"], 2, "one of evi, highs, pyomo-highs"),
         (["--formulation", "ful"], 2, "did you mean `full`"),
         (["--eta", "much"], 2, "eta must be auto or a number"),
-        (["--eta", "0.2", "--strict"], 2, "eta can be at most"),
+        (["--eta", "0.2", "--strict"], 2, "at most"),
         (["--oracle-seconds", "1e-9", "--backend", "highs"], 1, "time limit"),
     ],
 )

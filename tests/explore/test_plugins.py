@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import EntryPoint
 from itertools import pairwise
@@ -213,6 +214,16 @@ def test_the_number_of_processes_does_not_change_a_bit(explorer: Any) -> None:
         assert first.counts.count.tobytes() == second.counts.count.tobytes()
         assert first.measures == second.measures
     assert one[0].counts.count.tobytes() != one[1].counts.count.tobytes()
+
+
+def test_another_executor_gives_the_same_trials() -> None:
+    graph = mdpdsl.load("riverswim").graph
+    here = run_trials(graph, SETTINGS, seed=7, trials=2, jobs=1, explorer=Wanderer)
+    with ThreadPoolExecutor(1) as pool:
+        there = run_trials(graph, SETTINGS, seed=7, trials=2, executor=pool, explorer=Wanderer)
+    for one, other in zip(here, there, strict=True):
+        assert one.counts.count.tobytes() == other.counts.count.tobytes()
+        assert one.measures == other.measures
 
 
 def test_without_fork_an_explorer_that_cannot_be_pickled_runs_in_this_process(
@@ -531,6 +542,7 @@ def test_any_experience_will_do() -> None:
     assert corridor.n_begun == 1 + sum(over[:-1])
     assert any(outcome.cut for _, _, outcome in scribe.seen)
     assert hosted.counts.n_transitions == 100
+    assert hosted.estimate().transition_matrix().toarray()[1] == pytest.approx([0, 1, 0])
 
 
 def test_an_own_loop_with_keywords_is_the_loop_with_settings() -> None:

@@ -90,6 +90,7 @@ def programs(smoke: Smoke) -> None:
     lp = "allocate riverswim --kappa inf --method lp --backend"
     smoke.agree("objective", "allocate riverswim --kappa inf", f"{lp} highs", f"{lp} pyomo-highs")
     smoke.json("allocate riverswim --kappa 2 --distance root-l2 --out shares.npz")
+    smoke.json("allocate gridworld --set n=60 --kappa 2")  # large enough for banded equations
     smoke.wrote("policy.csv", "shares.npz")
 
 

@@ -17,8 +17,8 @@ SEED = 20_250
 def test_every_broken_model_gets_diagnostics_or_a_sound_graph() -> None:
     failures = list(fuzz.fuzz(range(NUMBER), SEED))
     if failures:
-        told = fuzz.describe(fuzz.minimise(failures[0]), SEED)
-        pytest.fail(f"{len(failures)} of {NUMBER} inputs fail, the first:\n{told}")
+        first = fuzz.describe(fuzz.minimise(failures[0]), SEED)
+        pytest.fail(f"{len(failures)} of {NUMBER} inputs fail, the first:\n{first}")
 
 
 def test_the_inputs_are_neither_all_broken_nor_all_well_formed() -> None:

@@ -1,4 +1,4 @@
-"""Work on a real Dask cluster on loopback: the same results, also where a worker is lost."""
+"""Work on a real Dask cluster: the results are the same, even if a worker is lost."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 A block is a fence. An HTML comment on the line before it, which no reader sees, says what to do:
 
     <!-- file: NAME -->     write it to a file
-    <!-- prints -->         the block before it prints this; `…` stands for anything
+    <!-- prints -->         the block before it prints this; `…` matches anything
     <!-- fails -->          its last command exits with 2
-    <!-- needs: WHAT -->    run it where the program has that (see NEEDS)
-    <!-- not run: WHY -->   leave it alone
+    <!-- needs: WHAT -->    run it if the program has this (see NEEDS)
+    <!-- not run: WHY -->   do not run it
 
 `sh` blocks run `mdpdsl` (inside this process), `cat`, `cp` and redirections; `python` blocks share
 their names; both work in one folder per page.
@@ -46,7 +46,7 @@ class Block:
     line: int
 
     def argument(self, word: str) -> str | None:
-        """Return what a mark says behind its word, None where it is another."""
+        """Return what follows the word of a mark, or None if the mark has another word."""
         found, _, rest = self.mark.partition(":")
         return rest.strip() if found == word else None
 
@@ -66,7 +66,7 @@ def _has_option(command: str, option: str) -> bool:
     return any(option in parameter.opts for parameter in found.params)
 
 
-#: What a block may need of the program.
+#: What a block may need, and how to find out whether the program has it.
 NEEDS: dict[str, Callable[[], bool]] = {
     "interval export": lambda: _has_option("export", "--intervals")
 }
@@ -83,7 +83,7 @@ class Runner:
         self.n_run = 0
 
     def run(self, block: Block) -> None:
-        """Do with a block what its mark and language say."""
+        """Run a block as its mark and its language ask."""
         needed = block.argument("needs")
         if block.argument("not run") is not None or (needed is not None and not NEEDS[needed]()):
             self.is_printed = False
@@ -139,11 +139,11 @@ class Runner:
         self.n_run += 1
 
 
-def matches(told: str, printed: str) -> bool:
-    """Whether a text is what was printed, but for spaces and for what `…` stands for."""
+def matches(shown: str, printed: str) -> bool:
+    """Return whether a text is what was printed, except for spaces and where it has `…`."""
     pattern = "".join(
         r".*" if part.strip() == "…" else rf"\s*{_line_pattern(part)}\s*?\n"
-        for part in told.strip().splitlines()
+        for part in shown.strip().splitlines()
     )
     return re.fullmatch(pattern + r"\s*", printed.strip() + "\n", re.DOTALL) is not None
 

@@ -1,4 +1,4 @@
-"""The diagnostics page has every code, with an example as it is printed."""
+"""The page of diagnostics has every code, with an example and the message it prints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_every_code_has_a_section_in_order() -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_an_example_of_a_code_is_shown_as_printed(
+def test_the_example_of_a_code_prints_what_is_shown(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

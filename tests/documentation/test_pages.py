@@ -1,4 +1,4 @@
-"""Everything that the documentation shows runs, and prints what it says."""
+"""The commands and code of the documentation run, and print what it shows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_pages_show_something() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "printed", "is_same"),
+    ("shown", "printed", "is_same"),
     [
         ("a b\n", "a   b\n", True),
         ("a b\n", "a c\n", False),
@@ -51,10 +51,10 @@ def test_the_pages_show_something() -> None:
         ("one\ntwo\n", "one\n", False),
     ],
 )
-def test_what_is_told_is_compared_with_what_is_printed(
-    told: str, printed: str, is_same: bool
+def test_what_a_page_shows_is_compared_with_what_is_printed(
+    shown: str, printed: str, is_same: bool
 ) -> None:
-    assert matches(told, printed) is is_same
+    assert matches(shown, printed) is is_same
 
 
 def test_a_block_that_does_not_do_what_it_says_is_noticed(

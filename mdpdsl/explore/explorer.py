@@ -40,6 +40,14 @@ class Explorer:
     are given by keyword (`kappa=10`, `algorithm="random"`, see `ExploreSettings`), or together as
     `settings`, in which keywords replace single ones. Random choices are drawn from the generator,
     or from one made with `seed`.
+
+    >>> import mdpdsl
+    >>> model = mdpdsl.load("riverswim")
+    >>> explorer = mdpdsl.Explorer(model, kappa=10, seed=0)
+    >>> action = explorer.act(0)
+    >>> explorer.observe(0, action, next_state=0)
+    >>> int(explorer.visits.sum()), explorer.estimate().n_states
+    (1, 6)
     """
 
     def __init__(

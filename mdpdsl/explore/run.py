@@ -12,7 +12,7 @@ from typing import Any
 from mdpdsl.compile.model import Model, as_model
 from mdpdsl.diagnostics import RunError, SettingsError, did_you_mean
 from mdpdsl.explore.executor import TrialResult
-from mdpdsl.explore.plugins import explorer_name
+from mdpdsl.explore.plugins import ExplorerFactory, explorer_name
 from mdpdsl.explore.replay.replayed import ReplayedTarget, read_replayed_log, resumed_replay
 from mdpdsl.explore.result import ExploreRun, save_results, save_start
 from mdpdsl.explore.settings import ExploreSettings
@@ -103,7 +103,7 @@ def explore(
     if isinstance(out, str | Path):
         require_new(Path(out))
     if env is not None or system is not None:
-        from mdpdsl.explore.live.session import explore_system
+        from mdpdsl.explore.live.explored_system import explore_system
 
         if trials not in (None, 1):
             raise SettingsError("a live system is explored once; leave out `trials=`")
@@ -117,6 +117,7 @@ def explore(
             _seed(explored, seed),
             progress,
             chosen,
+            explorer,
         )
     target: Target
     start: WarmStart | None = None
@@ -161,7 +162,7 @@ def _resumed(
     path: Path,
     model: Model | None,
     system: Any,
-    explorer: object | None,
+    explorer: ExplorerFactory | None,
     jobs: int | None,
     cluster: str | None,
     progress: bool | Progress | None,
@@ -171,9 +172,9 @@ def _resumed(
     if configuration.command != "explore":
         raise RunError(f"{path} is a run of `{configuration.command}`, which cannot be resumed")
     if configuration.system is not None:
-        from mdpdsl.explore.live.session import resume_system
+        from mdpdsl.explore.live.explored_system import resume_system
 
-        return resume_system(path, configuration, model, system, progress)
+        return resume_system(path, configuration, model, system, progress, explorer)
     if system is not None:
         raise RunError(f"{path} is not a live run; leave out `system=`")
     run, configuration = RunDirectory.open(path, to_write=True)
@@ -205,7 +206,7 @@ def _finished(
     configuration: RunConfiguration,
     settings: ExploreSettings,
     how: Trials,
-    explorer: object | None,
+    explorer: ExplorerFactory | None,
 ) -> ExploreRun:
     """Run trials in their folders; write the results once all are done."""
     results = target.run(settings, how, run.trial, explorer)
@@ -236,7 +237,7 @@ def listed_logs(log: Any) -> list[Any]:
     return [log]
 
 
-def explorer_of(algorithm: str | object | None) -> tuple[str | None, object | None]:
+def explorer_of(algorithm: str | object | None) -> tuple[str | None, ExplorerFactory | None]:
     """Return the name of an explorer, and what makes it where it is not one of ours."""
     if algorithm is None or isinstance(algorithm, str):
         return algorithm, None

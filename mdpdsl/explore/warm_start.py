@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -45,13 +46,13 @@ class WarmStart:
 
 def warm_start_of(
     model: Model,
-    given: Sequence[str | Path] | WarmStart,
+    given: Sequence[Any] | WarmStart,
     progress: bool | Progress | None = None,
 ) -> WarmStart | None:
     """Read the counts to begin with, and warn of what of them could not be read; None if none."""
     if isinstance(given, WarmStart):
         return given
-    sources = [given] if isinstance(given, str | Path) else list(given)
+    sources = list(given) if isinstance(given, list | tuple) else [given]
     if not sources:
         return None
     with shown(progress, "reading the warm start") as update:
@@ -70,7 +71,7 @@ def warm_start_of(
 def warm_start(
     model: CheckedModel,
     graph: TransitionGraph,
-    sources: Sequence[str | Path],
+    sources: Sequence[Any],
     progress: Callable[[int], None] | None = None,
 ) -> WarmStart | None:
     """Add up the counts of logs (files, folders, globs) and run directories; None without any.
@@ -79,8 +80,8 @@ def warm_start(
     """
     if not sources:
         return None
-    runs = list(dict.fromkeys(Path(s).resolve() for s in sources if is_run(Path(s))))
-    logs = [source for source in sources if not is_run(Path(source))]
+    runs = list(dict.fromkeys(Path(s).resolve() for s in sources if _is_run(s)))
+    logs = [source for source in sources if not _is_run(source)]
     counts = no_counts(graph.n_pairs)
     rejected: dict[str, int] = {}
     problems: tuple[LogProblem, ...] = ()
@@ -94,7 +95,15 @@ def warm_start(
         reasons = ", ".join(f"{reason}: {n:,}" for reason, n in rejected.items())
         told = f" (rejected: {reasons})" if reasons else ""
         raise RunError(f"the warm start has no transition of {model.name}{told}")
-    return WarmStart(counts, tuple(map(str, sources)), rejected, problems)
+    return WarmStart(counts, tuple(map(_source_name, sources)), rejected, problems)
+
+
+def _is_run(source: Any) -> bool:
+    return isinstance(source, str | Path) and is_run(Path(source))
+
+
+def _source_name(source: Any) -> str:
+    return str(source) if isinstance(source, str | Path) else f"a {type(source).__name__}"
 
 
 def load_warm_start(
@@ -109,7 +118,7 @@ def load_warm_start(
 def _read(
     model: CheckedModel,
     graph: TransitionGraph,
-    logs: Sequence[str | Path],
+    logs: Sequence[Any],
     progress: Callable[[int], None] | None,
 ) -> LogCounts:
     """Count logs; where files number their episodes alike, each has episodes of its own.

@@ -21,10 +21,13 @@ from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import RunError
 from mdpdsl.estimate.empirical import estimated_complexity
 from mdpdsl.estimate.metrics import Measures, checkpoints, measure
+from mdpdsl.explore.algorithms import third_party_explorer
 from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.live.journal import LiveLog, Unwritten
 from mdpdsl.explore.live.observed import LiveColumns
 from mdpdsl.explore.live.observer import Observer, Replay, no_replay, plain, texts_of
+from mdpdsl.explore.plain_loop import PlainExplorer
+from mdpdsl.explore.plugins import ExplorerFactory
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.counts import Counts, merge, no_counts
 from mdpdsl.graph.space import Value
@@ -75,11 +78,18 @@ class LiveLoop:
         system: LiveSystem,
         name: str,
         seed: int,
+        explorer: ExplorerFactory | None = None,
     ) -> None:
         self.model = model
         self.graph = graph = model.graph
         self.settings = settings
-        self.explorer = Explorer(graph, settings, _generator(seed, 0))
+        self.explorer: Explorer | PlainExplorer
+        if explorer is None:
+            explorer = third_party_explorer(settings.algorithm)
+        if explorer is None:
+            self.explorer = Explorer(graph, settings, _generator(seed, 0))
+        else:
+            self.explorer = PlainExplorer(explorer, graph, settings, _generator(seed, 0))
         _compile(graph, seed)
         self.history: list[Measures] = []
         self.done = 0  # steps
@@ -127,7 +137,8 @@ class LiveLoop:
         counts = self._replayed(replay, warm_start or no_counts(self.graph.n_pairs))
         if counts.n_transitions:
             self.explorer.learn_counts(counts, steps_done=self.transitions)
-            self.explorer.generator = _generator(self._seed, replay.rows)
+            if isinstance(self.explorer, Explorer):
+                self.explorer.generator = _generator(self._seed, replay.rows)
         product = self.graph.actions.product
         self._actions = [product.native(action) for action in range(product.size)]
 

@@ -10,34 +10,31 @@ system, too.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import RunError, SettingsError, did_you_mean
 from mdpdsl.estimate.confidence_sets import ConfidenceSets, confidence_sets
 from mdpdsl.estimate.empirical import estimated_graph
-from mdpdsl.estimate.estimate_logs import example_records, unseen_records, whole_space
+from mdpdsl.estimate.estimate_logs import example_records, unseen_records
 from mdpdsl.estimate.metrics import Measures, history_arrays
 from mdpdsl.estimate.reference import estimate_reference
 from mdpdsl.estimate.run_result import RunTrial
 from mdpdsl.estimate.saved import save_estimate, what_is_left_out
+from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.live.live_loop import Checkpoint, LiveError, LiveLoop, LiveSystem, Watch
 from mdpdsl.explore.live.observed import live_columns
-from mdpdsl.explore.progress import standing_text
+from mdpdsl.explore.plugins import ExplorerFactory
 from mdpdsl.explore.result import ExploreRun
 from mdpdsl.explore.settings import ExploreSettings, settings_from
-from mdpdsl.explore.standing import standing
 from mdpdsl.explore.warm_start import WarmStart, load_warm_start, warm_start_of
 from mdpdsl.files import write_arrays, write_json
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.rejections import Rejections
-from mdpdsl.progress import Progress, shown
 from mdpdsl.representation import represented
 from mdpdsl.runs.arrays import save_counts
 from mdpdsl.runs.directory import (
@@ -48,10 +45,8 @@ from mdpdsl.runs.directory import (
     RESULTS,
     WARM_START,
     RunDirectory,
-    new_folder,
     require_new,
 )
-from mdpdsl.runs.models import resumed_model
 from mdpdsl.runs.records import (
     ExploreRecord,
     RunConfiguration,
@@ -60,9 +55,6 @@ from mdpdsl.runs.records import (
     TrialRecord,
 )
 from mdpdsl.versions import current_versions
-
-#: Seconds between two looks at a run.
-LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,159 +127,10 @@ def explore_live(
     Raise LiveError where the system fails, with everything kept; SettingsError, RunError or
     LogError where nothing was done.
     """
-    with _Session.begun(
+    with LiveSession.begun(
         model, system, Path(run), seed=seed, resume=resume, warm_start=warm_start, settings=settings
     ) as session:
         return session.run(progress, checkpoint)
-
-
-def explore_system(
-    model: Model,
-    system: Any,
-    env: str | None,
-    env_arguments: Mapping[str, Any],
-    warm_start: Sequence[str | Path] | WarmStart,
-    out: str | Path | bool | None,
-    seed: int,
-    progress: bool | Progress | None,
-    settings: Mapping[str, object],
-) -> ExploreRun:
-    """Explore a system, or an environment by its id; with `out` every observation is kept."""
-    spaces = whole_space(model)
-    chosen_settings(spaces, settings)
-    connected = _connected(spaces, system, env, env_arguments, seed)
-    folder = None
-    if out:
-        algorithm = settings.get("algorithm", "live")
-        folder = new_folder(f"{spaces.name}-{algorithm}") if out is True else Path(out)
-        require_new(folder)
-    start = warm_start_of(spaces, warm_start, progress)
-    return _explored(
-        spaces,
-        connected,
-        folder,
-        False,
-        start or (),
-        progress,
-        settings,
-        seed,
-        closes=env is not None,
-    )
-
-
-def resume_system(
-    path: Path,
-    configuration: RunConfiguration,
-    model: Model | None,
-    system: Any,
-    progress: bool | Progress | None,
-) -> ExploreRun:
-    """Continue a live run; one of an environment can be made again from its record."""
-    record = configuration.system
-    assert record is not None
-    if system is None and record.kind != "gymnasium":
-        raise RunError(
-            f"{path} explores a system that a program calls; resume it there, with "
-            f'mdpdsl.explore(model, system=system, resume="{path}")'
-        )
-    loaded = resumed_model(RunDirectory.open(path)[0], configuration)
-    if model is not None and whole_space(model).graph.hash != configuration.hash:
-        raise RunError(
-            f"{path} is a run of another model than {model.name} is now; start a new one"
-        )
-    env = None if system is not None else str(record.env)
-    connected = _connected(loaded, system, env, record.arguments or {}, configuration.seed)
-    return _explored(
-        loaded, connected, path, True, (), progress, {}, configuration.seed, closes=env is not None
-    )
-
-
-def _connected(
-    model: Model, system: Any, env: str | None, arguments: Mapping[str, Any], seed: int
-) -> LiveSystem:
-    """Return the system; a Gymnasium environment is wrapped."""
-    if env is None and not hasattr(system, "observation_space"):
-        for name in ("reset", "step"):
-            if not callable(getattr(system, name, None)):
-                raise SettingsError(
-                    f"a live system needs the method `{name}`, which {type(system).__name__} does "
-                    "not have; see mdpdsl.explore_live"
-                )
-        found: LiveSystem = system
-        return found
-    from mdpdsl.explore.live.gym_system import GymSystem, make_environment
-
-    made = make_environment(env, arguments) if env is not None else system
-    identifier = env or _environment_name(system)
-    product = model.graph.actions.product
-    wrapped = GymSystem(made, product, seed=seed, name=identifier, arguments=arguments)
-    if env is None:  # not to be made again from its name
-        wrapped.record = SystemRecord("callback", identifier)
-    live_columns(model.checked, wrapped.columns, identifier)
-    return wrapped
-
-
-def _environment_name(env: Any) -> str:
-    spec = getattr(env, "spec", None)
-    return str(getattr(spec, "id", None) or type(env).__name__)
-
-
-def _explored(
-    model: Model,
-    system: LiveSystem,
-    folder: Path | None,
-    is_resumed: bool,
-    start: Sequence[str | Path] | WarmStart,
-    progress: bool | Progress | None,
-    settings: Mapping[str, object],
-    seed: int,
-    *,
-    closes: bool,
-) -> ExploreRun:
-    try:
-        with (
-            _Session.begun(
-                model,
-                system,
-                folder,
-                seed=seed,
-                resume=is_resumed,
-                warm_start=start,
-                settings=settings,
-            ) as session,
-            shown(progress, session.name) as update,
-        ):
-            watch, checkpoint = _looks(update, session.settings.steps, model.graph.n_pairs)
-            try:
-                result = session.run(watch, checkpoint)
-            except (LiveError, KeyboardInterrupt) as error:
-                raise session.stopped(error) from None
-            return session.explore_run(result)
-    finally:
-        if closes:
-            system.close()  # type: ignore[attr-defined]
-
-
-def _looks(
-    update: Progress | None, total: int, n_pairs: int
-) -> tuple[Watch | None, Checkpoint | None]:
-    """Return what shows the steps done five times a second, with the last measures."""
-    if update is None:
-        return None, None
-    looked, last = 0.0, None
-
-    def watch(done: int) -> None:
-        nonlocal looked
-        now = time.perf_counter()
-        if now - looked > LOOK_SECONDS:
-            looked = now
-            update(done, total, standing_text([standing(done, last)], n_pairs, None))
-
-    def checkpoint(measures: Measures) -> None:
-        nonlocal last
-        last = measures
-
-    return watch, checkpoint
 
 
 def chosen_settings(model: Model, given: Mapping[str, object]) -> ExploreSettings:
@@ -315,7 +158,7 @@ def _require_same(
             )
 
 
-class _Session:
+class LiveSession:
     """A live run from its beginning, or where it was stopped, to its results."""
 
     def __init__(
@@ -341,12 +184,13 @@ class _Session:
         resume: bool,
         warm_start: Sequence[str | Path] | WarmStart,
         settings: Mapping[str, object],
-    ) -> _Session:
+        explorer: ExplorerFactory | None = None,
+    ) -> LiveSession:
         """Begin a run, or continue the one in the folder if there is one."""
         name = str(getattr(system, "name", type(system).__name__))
         if resume and folder is not None and folder.is_dir() and any(folder.iterdir()):
-            return cls._resumed(model, system, name, folder, settings)
-        return cls._started(model, system, name, folder, seed, settings, warm_start)
+            return cls._resumed(model, system, name, folder, settings, explorer)
+        return cls._started(model, system, name, folder, seed, settings, warm_start, explorer)
 
     @classmethod
     def _started(
@@ -358,13 +202,14 @@ class _Session:
         seed: int,
         settings: Mapping[str, object],
         warm: Sequence[str | Path] | WarmStart,
-    ) -> _Session:
+        explorer: ExplorerFactory | None,
+    ) -> LiveSession:
         """Look at the system first, then make the folder."""
         if folder is not None:
             require_new(folder)
         chosen = chosen_settings(model, settings)
         start = warm_start_of(model, warm)
-        loop = LiveLoop(model, chosen, system, name, seed)
+        loop = LiveLoop(model, chosen, system, name, seed, explorer)
         columns = live_columns(model.checked, loop.reset(), name)
         record: SystemRecord = getattr(system, "record", SystemRecord("callback", name))
         configuration = RunConfiguration(
@@ -401,7 +246,8 @@ class _Session:
         name: str,
         folder: Path,
         settings: Mapping[str, object],
-    ) -> _Session:
+        explorer: ExplorerFactory | None,
+    ) -> LiveSession:
         """Let the explorer learn the log of the run."""
         run, configuration = RunDirectory.open(folder, to_write=True)
         try:
@@ -414,7 +260,7 @@ class _Session:
             chosen = ExploreSettings(**configuration.settings)
             if settings:
                 _require_same(chosen, chosen_settings(model, settings), settings)
-            loop = LiveLoop(model, chosen, system, name, configuration.seed)
+            loop = LiveLoop(model, chosen, system, name, configuration.seed, explorer)
             columns = live_columns(model.checked, configuration.system.observed, name)
             warm = load_warm_start(configuration, run.path, model.graph)
             for result in RESULTS:
@@ -439,7 +285,7 @@ class _Session:
         """Where the run is kept."""
         return None if self._run is None else self._run.path
 
-    def __enter__(self) -> _Session:
+    def __enter__(self) -> LiveSession:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -487,7 +333,7 @@ class _Session:
             write_arrays(folder / METRICS, history_arrays(loop.history))
             took = ("seconds", "system_seconds", "timed_steps")
             write_json(folder / PROGRESS, {name: getattr(loop, name) for name in took})
-            if explorer.episodes is not None:
+            if isinstance(explorer, Explorer) and explorer.episodes is not None:
                 earlier = []
                 with suppress(OSError, ValueError, KeyError):
                     earlier = json.loads((folder / EPISODES).read_text("utf-8"))["episodes"]

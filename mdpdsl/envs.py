@@ -91,7 +91,14 @@ class ModelEnv(gymnasium.Env[Any, Any]):
 
 
 def gym_env(model: str | Path | Model | TransitionGraph, **parameters: Any) -> ModelEnv:
-    """Return a model as a Gymnasium environment; `env.unwrapped.P` is its toy-text table."""
+    """Return a model as a Gymnasium environment; `env.unwrapped.P` is its toy-text table.
+
+    >>> import mdpdsl
+    >>> env = mdpdsl.gym_env("riverswim", n=20)
+    >>> state, info = env.reset(seed=0)
+    >>> state, env.observation_space
+    (0, Discrete(20))
+    """
     return ModelEnv(model, **parameters)
 
 

@@ -75,9 +75,8 @@ def export(
     written: every model that its data allow with probability 1 - `delta`. `options` are those of a
     format: lp and mps take program, formulation, kappa, eta and radius.
 
-    >>> import mdpdsl, tempfile
-    >>> done = mdpdsl.export(mdpdsl.load("riverswim"), tempfile.mkdtemp() + "/river.drn")
-    >>> done.format
+    >>> import mdpdsl
+    >>> mdpdsl.export(mdpdsl.load("riverswim"), "river.drn").format
     'drn'
     """
     if to is None and path is None:
@@ -161,9 +160,9 @@ def import_model(file: str | Path, out: str | Path | bool | None = None) -> Impo
     With `out` True the file is named after the model: `.mdp`, or `.npz` if it is large. To use such
     a model without a file, `mdpdsl.load` reads it as well.
 
-    >>> import mdpdsl, tempfile
-    >>> path = mdpdsl.export(mdpdsl.load("weather"), tempfile.mkdtemp() + "/weather.json").path
-    >>> mdpdsl.import_model(path).model.graph.n_states
+    >>> import mdpdsl
+    >>> done = mdpdsl.export(mdpdsl.load("weather"), "weather.json")
+    >>> mdpdsl.import_model("weather.json").model.graph.n_states
     2
     """
     origin = str(file)

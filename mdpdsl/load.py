@@ -41,11 +41,17 @@ def load(
     max_states: int | None = None,
     **parameters: Override,
 ) -> Model:
-    """Read a model from a file, a shipped one by its name, or a stored one.
+    """Read a model: a file, a shipped model by its name, or a stored one.
 
-    Stored are the estimates in run directories (of several trials the first, or `RUN/trial-003`),
-    `.npz` files, PRISM's explicit files (`.tra`), toy-text tables (`.json`) and Gymnasium's
-    environments of toy text (`gym:FrozenLake-v1`). Parameters of a file are given by keyword.
+    Keywords set the parameters of a model file. Stored models are the estimate in the folder of a
+    run (the first of several trials, or `RUN/trial-003`), `.npz` files, PRISM's explicit files
+    (`.tra`), toy-text tables (`.json`) and Gymnasium's toy-text environments
+    (`gym:FrozenLake-v1`). Raise ModelError if there is no model that can be read.
+
+    >>> import mdpdsl
+    >>> model = mdpdsl.load("riverswim", n=20)
+    >>> model.graph.n_states, model.states[3]
+    (20, {'pos': 3})
     """
     if is_stored(str(path)):
         return load_stored(str(path), parameters, all_states=all_states)
@@ -189,12 +195,11 @@ def _truths(ends: npt.ArrayLike, n_states: int) -> npt.NDArray[np.bool_]:
 def open_run(path: str | Path) -> ExploreRun | Estimate:
     """Read a finished run from its folder, or one trial of it (`RUN/trial-003`).
 
-    Raise RunError where there is no run that can be read, ModelError where its model cannot be.
+    Raise RunError if there is no run that can be read, ModelError if its model cannot be read.
 
-    >>> import mdpdsl, tempfile
-    >>> folder = tempfile.mkdtemp() + "/run"
-    >>> made = mdpdsl.explore(mdpdsl.load("riverswim"), steps=200, out=folder)
-    >>> mdpdsl.open_run(folder).worst == made.worst
+    >>> import mdpdsl
+    >>> made = mdpdsl.explore(mdpdsl.load("riverswim"), steps=200, out="runs/river")
+    >>> mdpdsl.open_run("runs/river").worst == made.worst
     True
     """
     place = run_place(Path(path))
@@ -235,7 +240,14 @@ class Runs(Sequence[ExploreRun | Estimate]):
 
 
 def open_runs(*paths: str | Path) -> Runs:
-    """Read runs; the folder of a comparison names the runs of all its rows."""
+    """Read several runs; for the folder of a comparison, the runs of all its rows.
+
+    >>> import mdpdsl
+    >>> model = mdpdsl.load("riverswim")
+    >>> table = mdpdsl.compare(model, ["kappa-dp", "random"], steps=200, trials=1, save="table")
+    >>> mdpdsl.open_runs("table")
+    <Runs: kappa-dp (kappa=1), random>
+    """
     folders = run_folders(paths)
     if not folders:
         raise RunError(f"{paths[0]} holds no finished run")

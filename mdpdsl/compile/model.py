@@ -214,13 +214,24 @@ def loads(
     max_states: int | None = None,
     **parameters: Override,
 ) -> Model:
-    """Read a model from a text; parameters by keyword."""
+    """Read a model from a text; parameters by keyword.
+
+    >>> import mdpdsl
+    >>> text = "mdp walk  param n = 4  state x in 0..n-1  action go  on go -> x' = mod(x + 1, n)"
+    >>> mdpdsl.loads(text, n=6).graph.n_states
+    6
+    """
     source = Source(text, "<text>")
     return Model(source, parameters, keeps_all_states=all_states, most_states=max_states)
 
 
 def shipped_models() -> list[str]:
-    """Return the names of the shipped models."""
+    """Return the names of the shipped models.
+
+    >>> import mdpdsl
+    >>> "riverswim" in mdpdsl.shipped_models()
+    True
+    """
     folder = resources.files("mdpdsl.models")
     return sorted(f.name.removesuffix(".mdp") for f in folder.iterdir() if f.name.endswith(".mdp"))
 

@@ -47,8 +47,14 @@ def check_policy_path(path: Path) -> None:
         )
 
 
-def save_policy(policy: Policy, graph: TransitionGraph, path: Path) -> None:
-    """Write a policy in the format of the file's ending."""
+def save_policy(policy: Policy, graph: TransitionGraph, path: str | Path) -> None:
+    """Write a policy in the format of the file's ending: `.csv`, `.json` or `.npz`.
+
+    >>> import mdpdsl
+    >>> model = mdpdsl.load("riverswim")
+    >>> mdpdsl.save_policy(mdpdsl.solve(model).policy, model.graph, "best.csv")
+    """
+    path = Path(path)
     check_policy_path(path)
     if path.suffix == ".npz":
         texts = {
@@ -78,8 +84,16 @@ def save_policy(policy: Policy, graph: TransitionGraph, path: Path) -> None:
     write_text(path, json.dumps(record, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def load_policy(path: Path, graph: TransitionGraph) -> Policy:
-    """Read a policy for a graph; raise PolicyError if the file does not fit it."""
+def load_policy(path: str | Path, graph: TransitionGraph) -> Policy:
+    """Read a policy for a graph; raise FormatError if the file does not fit it.
+
+    >>> import mdpdsl
+    >>> model = mdpdsl.load("riverswim")
+    >>> path = mdpdsl.solve(model, discount=0.95).save_policy("best.json")
+    >>> mdpdsl.load_policy("best.json", model.graph).probability[:4]
+    array([0., 1., 0., 1.])
+    """
+    path = Path(path)
     check_policy_path(path)
     try:
         if path.suffix == ".npz":

@@ -31,7 +31,13 @@ class QuantEconArrays:
 
 
 def quantecon_arrays(model: Model | TransitionGraph) -> QuantEconArrays:
-    """Return a model, or its graph, as QuantEcon's arrays; raise FormatError without dynamics."""
+    """Return a model, or its graph, as QuantEcon's arrays; raise FormatError without dynamics.
+
+    >>> import mdpdsl
+    >>> arrays = mdpdsl.quantecon_arrays(mdpdsl.load("riverswim"))
+    >>> arrays.R.shape, arrays.Q.shape
+    ((12,), (12, 6))
+    """
     from scipy.sparse import csr_matrix
 
     graph = model.graph if isinstance(model, Model) else model

@@ -49,9 +49,9 @@ def report(
     shown side by side. `axes` names two variables for the maps, as in `x,v`. Without a path the
     page is `report.html`, in the folder of the run if there is one.
 
-    >>> import mdpdsl, tempfile
+    >>> import mdpdsl
     >>> run = mdpdsl.explore(mdpdsl.load("riverswim"), steps=200)
-    >>> mdpdsl.report(run, tempfile.mkdtemp() + "/page.html").n_runs
+    >>> mdpdsl.report(run, "page.html").n_runs
     1
     """
     with shown(progress, "drawing") as update:
@@ -77,6 +77,11 @@ def plot(
     """Draw one figure of runs into a `.png`, `.svg` or `.pdf` file; return its path.
 
     `mdpdsl.figures()` lists the figures: measures over time, maps over two variables, the graph.
+
+    >>> import mdpdsl
+    >>> run = mdpdsl.explore(mdpdsl.load("riverswim"), steps=200)
+    >>> mdpdsl.plot(run, "worst", "worst.svg").name
+    'worst.svg'
     """
     target = Path(path) if path is not None else Path(f"{figure}.png")
     if target.suffix.lower() not in PICTURES:
@@ -86,7 +91,12 @@ def plot(
 
 
 def figures() -> dict[str, str]:
-    """Return the figures that `plot` draws, each with what it shows."""
+    """Return the figures that `plot` draws, each with what it shows.
+
+    >>> import mdpdsl
+    >>> "worst" in mdpdsl.figures()
+    True
+    """
     return dict(FIGURES)
 
 

@@ -148,7 +148,7 @@ def solve(
     >>> import mdpdsl
     >>> solution = mdpdsl.solve(mdpdsl.load("riverswim"), discount=0.95)
     >>> round(solution.value, 3), solution.actions[0]
-    (2.071, 'right')
+    (4.669, 'right')
     """
     if reach is not None and discount is not None:
         raise SolveError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mdpdsl.cli.console import print_json, progress
+from mdpdsl.cli.console import noticing_compilation, print_json, progress
 from mdpdsl.cli.explorer_options import log_options, named_logs, run_options, setting_options
 from mdpdsl.cli.options import json_option, load_model, model_options, print_model_warnings
 
@@ -84,7 +84,8 @@ def command(
     )
     if logs is None and not as_json:
         print_model_warnings(loaded)
-    found = compare(loaded, log=logs, seed=seed or 0, progress=progress(is_quiet), **given)
+    with noticing_compilation(is_quiet):
+        found = compare(loaded, log=logs, seed=seed or 0, progress=progress(is_quiet), **given)
     if not found.is_finished:
         click.echo("stopped; what is finished follows", err=True)
     table = _table(found, layout)

@@ -6,7 +6,8 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -182,6 +183,32 @@ def progress(is_quiet: bool) -> bool | Progress | None:
     context = click.get_current_context(silent=True)
     wants_lines = context is not None and bool(context.meta.get("mdpdsl.progress"))
     return ProgressLines() if wants_lines else None
+
+
+@contextmanager
+def noticing_compilation(is_quiet: bool) -> Iterator[None]:
+    """Say on standard error when kernels are compiled, which happens once, and when it is done."""
+    if is_quiet:
+        yield
+        return
+    from mdpdsl.kernels.compiled import noticing_compilation
+
+    began, seconds, n_done = 0.0, 0.0, 0
+
+    def notice(n_compiled: int) -> None:
+        nonlocal began, seconds, n_done
+        began = time.perf_counter() if n_compiled == 0 else began
+        seconds, n_done = time.perf_counter() - began, n_compiled
+        if n_compiled == 0:
+            click.echo("compiling, once; later runs start at once …", err=True)
+        elif is_terminal():
+            click.echo(f"\r{several(n_compiled, 'kernel')} compiled ", nl=False, err=True)
+
+    with noticing_compilation(notice):
+        yield
+    if n_done:
+        start = "\r" if is_terminal() else ""
+        click.echo(f"{start}compiled {several(n_done, 'kernel')} in {seconds:.0f} s", err=True)
 
 
 class ProgressLines:

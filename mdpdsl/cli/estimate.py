@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mdpdsl.cli.console import (
+    noticing_compilation,
     print_json,
     print_missing,
     print_rejections,
@@ -111,19 +112,20 @@ def command(
 
     is_quiet = is_quiet or as_json
     loaded = load_model(model, parameters, all_states, max_states, is_built=False)
-    found = estimate(
-        loaded,
-        *logs,
-        delta=delta,
-        radius=radius,
-        prior=prior,
-        time_step=time_step,
-        separate_files=separate_files,
-        out=out or True,
-        jobs=jobs,
-        cluster=cluster,
-        progress=progress(is_quiet),
-    )
+    with noticing_compilation(is_quiet):
+        found = estimate(
+            loaded,
+            *logs,
+            delta=delta,
+            radius=radius,
+            prior=prior,
+            time_step=time_step,
+            separate_files=separate_files,
+            out=out or True,
+            jobs=jobs,
+            cluster=cluster,
+            progress=progress(is_quiet),
+        )
     if as_json:
         print_json(found.record())
     else:

@@ -9,6 +9,7 @@ import click
 
 from mdpdsl.cli.console import (
     figure,
+    noticing_compilation,
     print_json,
     print_missing,
     print_rejections,
@@ -112,15 +113,16 @@ def command(
         raise click.UsageError("give a MODEL, or --resume DIR")
     elif model is not None:
         raise click.UsageError("a resumed run keeps its model and settings; give --resume alone")
-    run = explore(
-        loaded,
-        log=logs,
-        env_arguments=parsed_arguments(env_arguments),
-        out=None if resume is not None else out or True,
-        resume=resume,
-        progress=progress(is_quiet),
-        **given,
-    )
+    with noticing_compilation(is_quiet):
+        run = explore(
+            loaded,
+            log=logs,
+            env_arguments=parsed_arguments(env_arguments),
+            out=None if resume is not None else out or True,
+            resume=resume,
+            progress=progress(is_quiet),
+            **given,
+        )
     if not run.is_finished:
         again = f"`mdpdsl explore --resume {run.path}` continues it"
         done = f" after {run.trials[0].final.step:,} steps" if run.kind == "live" else ""
@@ -157,23 +159,20 @@ def _simulated_rows(run: ExploreRun, summary: ExploreRecord) -> list[tuple[str, 
     is_continuous = run.settings.simulate == "continuous"
     warm = summary.warm_start
     failed = round(summary.failure_rate * n_trials)
+    why = " (a pair was never visited)" if failed else ""
     error = summary.squared_error
     return [
         ("explorer", run.label),
         ("simulated", "the continuous system, seen through its bins" if is_continuous else None),
         ("steps", f"{run.steps:,} x {several(n_trials, 'trial')}"),
         ("warm start", None if warm is None else several(warm.transitions, "transition")),
-        ("failed trials", f"{failed} of {n_trials}{_why(failed)}"),
+        ("failed trials", f"{failed} of {n_trials}{why}"),
         ("L_Worst", figure(summary.worst, summary.worst_se) + _times(run, "worst")),
         ("L_Avg", figure(summary.average, summary.average_se) + _times(run, "average")),
         ("error", None if error is None else f"{error:.3g} mean of ||P - P_hat||^2"),
         ("speed", f"{summary.steps_per_second:,.0f} steps/s"),
         ("run", str(run.path)),
     ]
-
-
-def _why(failed: int) -> str:
-    return " (a pair was never visited)" if failed else ""
 
 
 def _times(run: ExploreRun, name: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mdpdsl.cli.console import print_json, print_table, progress, several
+from mdpdsl.cli.console import noticing_compilation, print_json, print_table, progress, several
 from mdpdsl.cli.options import (
     json_option,
     load_model,
@@ -99,16 +99,17 @@ def command(
     loaded = load_model(model, parameters, all_states, max_states, is_quiet=is_quiet)
     if not as_json:
         print_model_warnings(loaded)
-    log = simulate_model(
-        loaded,
-        steps=steps,
-        policy=policy,
-        episode_length=episode_length,
-        simulate=simulate,
-        seed=seed,
-        out=out or Path(f"{loaded.name}-log.parquet"),
-        progress=progress(is_quiet),
-    )
+    with noticing_compilation(is_quiet):
+        log = simulate_model(
+            loaded,
+            steps=steps,
+            policy=policy,
+            episode_length=episode_length,
+            simulate=simulate,
+            seed=seed,
+            out=out or Path(f"{loaded.name}-log.parquet"),
+            progress=progress(is_quiet),
+        )
     if as_json:
         print_json(log.record())
     else:

@@ -162,16 +162,16 @@ FAILURES = {
     "a cell that the model does not have": (
         "x' = x + 0.2",
         "step 2: the next state x = 0.5 lies in the cell x = 0.75, which the built model does not "
-        r"have: its discretization cannot reach it, in x = 0\.3\d* under go; build with --all",
+        r"have: its discretization cannot reach it, in x = 0\.3\d* under go; build with `all_",
     ),
     "no line": (
         "on go when x < 0.4 or x > 0.6 -> x' = x + 0.15",
         "step 3: no line of the action applies, though one does at the centre of the cell, in "
-        "x = 0.4 under go; let an edge of the cells lie where a guard changes",
+        "x = 0.4 under go; put an edge of the cells where a guard changes",
     ),
     "two lines": (
         "on go when x < 0.4 -> x' = x + 0.25\non go when x > 0.3 -> x' = 0.1",
-        r"step 2: two lines apply, the second \(<text>:7:1\), in x = 0.35 under go; let an edge",
+        r"step 2: two lines apply, the second \(<text>:7:1\), in x = 0.35 under go; put an edge",
     ),
     "a division by zero": (
         "let slope = 1/(x - 0.4)\nx' = 0.4 + 0*slope",

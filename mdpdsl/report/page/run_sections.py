@@ -35,7 +35,7 @@ def result_cards(run: RunResult) -> str:
             main, below = "–", "a pair was never visited"
         elif ratio is not None and run.optimum is not None:
             main = f"{number(ratio, 3)}×"
-            below = f"the optimum: {number(value)}{spread} against {number(run.optimum[name])}"
+            below = f"the optimum of {number(run.optimum[name])}: {number(value)}{spread}"
         else:
             main, below = number(value), f"with {symbol}{spread}"
         cards.append((title, main, below))

@@ -234,7 +234,7 @@ def test_the_true_t_star_is_told_before_a_run() -> None:
     warning = require_floor(graph, settings(eta=0.1))
     assert warning is not None
     assert "t* is 0.0" in warning
-    with pytest.raises(SettingsError, match="at most"):
+    with pytest.raises(SettingsError, match="at the most"):
         require_floor(graph, settings(eta=0.1, strict=True))
     lake = mdpdsl.load("frozen_lake").graph
     with pytest.raises(SettingsError, match=r"no policy can keep visiting 40 of 64 pairs"):

@@ -18,6 +18,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from mdpdsl.representation import draw_with
+
 if TYPE_CHECKING:
     __version__: str
 
@@ -202,3 +204,4 @@ def __getattr__(name: str) -> object:
 
 
 sys.modules[__name__].__class__ = _Package
+draw_with("mdpdsl.report.notebook")

@@ -12,7 +12,7 @@ from mdpdsl.diagnostics import FormatError, RunError
 from mdpdsl.estimate.interval_model import SUPPORTS, IntervalModel, interval_model
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.files import write_text
-from mdpdsl.formats.format import Format, format_named, format_of, readable_suffixes
+from mdpdsl.formats.foreign import Format, format_named, format_of, readable_suffixes
 from mdpdsl.formats.gym import GYM
 from mdpdsl.formats.mdp import MANY_BRANCHES, MANY_PAIRS, model_text
 from mdpdsl.formats.mdp_names import allowed_name

@@ -24,13 +24,13 @@ from mdpdsl.compile.stored import StoredModel, graph_model
 from mdpdsl.diagnostics import Diagnostic, FormatError, ModelError, RunError
 from mdpdsl.estimate.estimate_logs import Estimate, open_estimate
 from mdpdsl.explore.result import ExploreRun, open_explore_run
-from mdpdsl.formats.format import format_of, readable_suffixes
+from mdpdsl.formats.foreign import format_of, readable_suffixes
 from mdpdsl.formats.gym import GYM, TERMINAL, Gym, gym_table_graph
 from mdpdsl.graph.convert import from_scipy
 from mdpdsl.representation import represented
-from mdpdsl.runs.comparison import run_folders
-from mdpdsl.runs.models import cannot_read, estimated_model, unreadable
+from mdpdsl.runs.comparison_folder import run_folders
 from mdpdsl.runs.places import is_trial, place_of_arrays, run_place
+from mdpdsl.runs.run_models import cannot_read, estimated_model, unreadable
 
 
 def load(
@@ -117,7 +117,7 @@ def from_arrays(
     `P[s][a] = [(probability, state, reward, ended), …]`. Of a square array [n, n, n] the first axis
     is the action. `reward` is by state, by state and action, or one matrix per action; `ends` are
     states, or truths by state, that get the label `terminal`; `initial` is a distribution, or one
-    state; `names` are those of the actions. Raise FormatError where the arrays are no model.
+    state; `names` are those of the actions. Raise FormatError if the arrays are not a model.
 
     >>> import mdpdsl, numpy
     >>> stay, swap = numpy.eye(2), numpy.eye(2)[::-1]

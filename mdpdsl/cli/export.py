@@ -99,7 +99,7 @@ def command(
 ) -> None:
     """Write a model, or all models that a run allows, in another format."""
     from mdpdsl.exchange import export
-    from mdpdsl.formats.format import format_named
+    from mdpdsl.formats.foreign import format_named
 
     format_named(to)
     given = {name: value for name, value in options.items() if value is not None}

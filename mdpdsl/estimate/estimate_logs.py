@@ -29,7 +29,6 @@ from mdpdsl.logs.rejections import Example, Rejections
 from mdpdsl.progress import Progress, shown
 from mdpdsl.runs.arrays import read_counts
 from mdpdsl.runs.directory import COUNTS, MODEL, RunDirectory, new_folder, require_new
-from mdpdsl.runs.models import resumed_model
 from mdpdsl.runs.records import (
     EstimateRecord,
     FileRecord,
@@ -39,6 +38,7 @@ from mdpdsl.runs.records import (
     decoded,
     encoded,
 )
+from mdpdsl.runs.run_models import resumed_model
 from mdpdsl.versions import current_versions
 from mdpdsl.workers import cluster_workers, process_pool
 
@@ -120,14 +120,14 @@ def estimate(
     cluster: str | None = None,
     progress: bool | Progress | None = None,
 ) -> Estimate:
-    """Estimate a model from logs: files, folders, globs, Minari datasets, or frames in memory.
+    """Estimate a model from logs: files, folders, patterns, Minari datasets, or frames in memory.
 
-    A frame is anything that speaks Arrow (pandas, polars, pyarrow, DuckDB); its columns are those
-    that a file would have. Consecutive rows of an episode make a transition; the model's `log`
-    block says which columns are what. Of the model only the spaces are used, over all its states.
+    A frame is a table of pandas, polars, pyarrow or DuckDB, or a `Log`; it needs the columns that a
+    file would have. Two consecutive rows of an episode are a transition; the model's `log` block
+    says what the columns are. Of the model only the states and actions are used.
 
-    With `out`, a folder of a run is written (True: a new one under `runs/`). Rows that cannot be
-    counted are in `rejected`, by reason; raise LogError if there is nothing to read.
+    With `out`, the folder of a run is written (True: a new one under `runs/`). `rejected` counts
+    the rows that cannot be used, by reason. Raise LogError if there is nothing to read.
 
     >>> import mdpdsl
     >>> model = mdpdsl.load("riverswim")
@@ -217,7 +217,7 @@ def _counted(
 
 
 def _n_files(logs: Sequence[Any]) -> int:
-    from mdpdsl.logs.readers.files import expand_paths
+    from mdpdsl.logs.readers.endings import expand_paths
 
     return len(expand_paths([str(log) for log in logs if isinstance(log, str | Path)])[0])
 

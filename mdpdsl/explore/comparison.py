@@ -29,7 +29,7 @@ from mdpdsl.explore.target import SimulatedTarget, Target, Trials, configuration
 from mdpdsl.graph.tables import Tabular
 from mdpdsl.progress import Progress
 from mdpdsl.representation import represented
-from mdpdsl.runs.comparison import ComparisonDirectory
+from mdpdsl.runs.comparison_folder import ComparisonDirectory
 from mdpdsl.runs.directory import REPLAYED_LOG, RunDirectory
 from mdpdsl.runs.labels import WITH_KAPPA
 from mdpdsl.runs.records import LogRecord, RunConfiguration, encoded

@@ -40,8 +40,8 @@ from mdpdsl.programs.program import Status
 from mdpdsl.programs.visitable import AllocationError
 from mdpdsl.progress import Progress, shown
 from mdpdsl.representation import represented
-from mdpdsl.runs.models import run_counts
 from mdpdsl.runs.places import run_place
+from mdpdsl.runs.run_models import run_counts
 from mdpdsl.versions import current_versions
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def plan(
 
     `kappa` is by default that of the model's `explore` block, else 1. Experiments start again as
     often as the log did, or after `episode_length` steps (`math.inf`: never). With `out`, the
-    policy is written to that file. Raise PlanError where there is no plan.
+    policy is written to that file. Raise SettingsError if there is no plan.
 
     >>> import mdpdsl
     >>> run = mdpdsl.explore(mdpdsl.load("riverswim"), steps=500)

@@ -39,9 +39,9 @@ from mdpdsl.runs.directory import (
     WARM_START,
     RunDirectory,
 )
-from mdpdsl.runs.models import resumed_model
 from mdpdsl.runs.places import RunPlace, what_is_missing
 from mdpdsl.runs.records import ExploreRecord, RunConfiguration, decoded, encoded
+from mdpdsl.runs.run_models import resumed_model
 
 
 @dataclass(frozen=True, eq=False)

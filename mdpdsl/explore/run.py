@@ -22,8 +22,8 @@ from mdpdsl.logs.order import load_transitions
 from mdpdsl.progress import Progress
 from mdpdsl.runs.arrays import DAMAGE
 from mdpdsl.runs.directory import REPLAYED_LOG, RunDirectory, new_folder, require_new
-from mdpdsl.runs.models import resumed_model
 from mdpdsl.runs.records import RunConfiguration
+from mdpdsl.runs.run_models import resumed_model
 
 #: Arguments that contradict each other, and why.
 _CONTRADICTIONS = (
@@ -61,16 +61,16 @@ def explore(
 ) -> ExploreRun:
     """Explore a system, and say how well its model could be estimated.
 
-    Without more, the model itself is simulated, in `trials` independent trials of `steps` steps.
+    By default the model itself is simulated, in `trials` independent trials of `steps` steps.
     With `log` (files, folders, patterns, or frames in memory) the log answers in its place; with
     `system` (anything with `reset` and `step`, or a Gymnasium environment) or `env` (the id of a
     Gymnasium environment) a live system is explored.
 
     `algorithm` is the name of an explorer, or a class with `act` and `observe`. `settings` are
     those of `ExploreSettings`; they override the model's `explore` block. `warm_start` names logs
-    and runs whose counts to begin with. Everything stays in memory unless `out` names a folder
-    (True: a new one under `runs/`), from which `resume` continues a run that was stopped. Ctrl-C
-    returns what is there.
+    and runs whose counts the explorer starts with. Everything stays in memory unless `out` names a
+    folder (True: a new one under `runs/`). Ctrl-C returns what was done so far; a run with a folder
+    continues with `resume`.
 
     >>> import mdpdsl
     >>> run = mdpdsl.explore(mdpdsl.load("riverswim"), kappa=2, steps=1_000, trials=2)

@@ -22,10 +22,10 @@ from mdpdsl.explore.algorithms import EPISODIC, strategy_for, third_party_explor
 from mdpdsl.explore.executor import TrialResult, run_trials
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.optimum import Limits, best_utility, exploration_limits
-from mdpdsl.explore.progress import trials_progress
 from mdpdsl.explore.result import ExploreRun, explore_trial
 from mdpdsl.explore.settings import ExploreSettings, settings_from
 from mdpdsl.explore.summary import Summary, summarize
+from mdpdsl.explore.trial_progress import trials_progress
 from mdpdsl.graph.counts import Counts
 from mdpdsl.progress import Progress, shown
 from mdpdsl.runs.labels import explorer_label

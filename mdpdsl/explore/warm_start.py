@@ -21,8 +21,8 @@ from mdpdsl.logs.rejections import DUPLICATE_TIME
 from mdpdsl.progress import Progress, shown
 from mdpdsl.runs.arrays import read_counts
 from mdpdsl.runs.directory import COUNTS, LIVE_LOG, WARM_START, RunDirectory, is_run
-from mdpdsl.runs.models import resumed_model
 from mdpdsl.runs.records import RunConfiguration, WarmStartRecord
+from mdpdsl.runs.run_models import resumed_model
 
 
 @dataclass(frozen=True, eq=False)

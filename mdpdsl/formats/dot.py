@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mdpdsl.compile.model import Model
-from mdpdsl.formats.format import Format
+from mdpdsl.formats.foreign import Format
 from mdpdsl.graph.appearance import MOST_STATES, action_colours, shorten
 from mdpdsl.graph.class_structure import class_structure
 from mdpdsl.graph.transition_graph import TransitionGraph

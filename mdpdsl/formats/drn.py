@@ -12,7 +12,7 @@ from pathlib import Path
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import FormatError
 from mdpdsl.files import write_text
-from mdpdsl.formats.format import Format
+from mdpdsl.formats.foreign import Format
 from mdpdsl.formats.names import prism_names
 from mdpdsl.formats.numbers import branch_chances, number_texts
 from mdpdsl.formats.prism import REWARD

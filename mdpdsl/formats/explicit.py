@@ -24,7 +24,7 @@ from mdpdsl.compile.stored import graph_model
 from mdpdsl.diagnostics import FormatError
 from mdpdsl.files import write_text
 from mdpdsl.formats.explicit_tables import Lines, read_labels, read_lines, read_rewards, read_states
-from mdpdsl.formats.format import Format
+from mdpdsl.formats.foreign import Format
 from mdpdsl.formats.names import Names, prism_names
 from mdpdsl.formats.numbers import branch_chances, number_texts
 from mdpdsl.formats.prism import REWARD

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import graph_model
 from mdpdsl.diagnostics import Diagnostic, FormatError, ModelError, did_you_mean
-from mdpdsl.formats.format import Format
+from mdpdsl.formats.foreign import Format
 from mdpdsl.graph.branches import Branches, named_actions, numbered_states
 from mdpdsl.graph.space import ActionSpace, BoolArray, FloatArray, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import ROW_SUM_TOLERANCE, TransitionGraph

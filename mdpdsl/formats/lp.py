@@ -16,7 +16,7 @@ import numpy as np
 
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import FormatError
-from mdpdsl.formats.format import Format
+from mdpdsl.formats.foreign import Format
 from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.programs.interior import interior_program

@@ -21,7 +21,7 @@ from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import NO_FILE, Provenance, StoredModel, checked_or_spaces
 from mdpdsl.diagnostics import FormatError, Source
 from mdpdsl.files import write_arrays
-from mdpdsl.formats.format import Format
+from mdpdsl.formats.foreign import Format
 from mdpdsl.graph.space import ActionSpace, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 

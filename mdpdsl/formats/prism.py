@@ -16,7 +16,7 @@ import numpy as np
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import FormatError
 from mdpdsl.files import write_text
-from mdpdsl.formats.format import Format
+from mdpdsl.formats.foreign import Format
 from mdpdsl.formats.names import Names, prism_names
 from mdpdsl.formats.numbers import branch_chances, number_text
 from mdpdsl.formats.rules import (

@@ -11,7 +11,7 @@ import numpy as np
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import FormatError
 from mdpdsl.files import write_bytes
-from mdpdsl.formats.format import Format
+from mdpdsl.formats.foreign import Format
 from mdpdsl.graph.convert import to_pair_matrix
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.diagnostics import LogError, LogProblem
 from mdpdsl.logs.readers import episodes, frames
-from mdpdsl.logs.readers.files import expand_paths, open_file
+from mdpdsl.logs.readers.endings import expand_paths, open_file
 from mdpdsl.logs.readers.frames import Frame
 from mdpdsl.logs.readers.log_file import READ_ERRORS, LogFile, LogFileError, RawBatch, first_line
 from mdpdsl.logs.values import readable

@@ -12,7 +12,7 @@ from mdpdsl.compile.model import Model
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.explore.comparison import Comparison
 from mdpdsl.explore.experiment_plan import ExperimentPlan
-from mdpdsl.explore.live.session import LiveResult
+from mdpdsl.explore.live.live_result import LiveResult
 from mdpdsl.explore.summary import Summary
 from mdpdsl.graph.appearance import MOST_STATES
 from mdpdsl.graph.describe import pair_text
@@ -22,7 +22,7 @@ from mdpdsl.report.figures.plane_map import value_text
 from mdpdsl.report.figures.series import unique_labels
 from mdpdsl.report.graph.picture import inline_svg
 from mdpdsl.report.markup import number, percent, table, text
-from mdpdsl.report.page.comparison import comparison_table
+from mdpdsl.report.page.side_by_side import comparison_table
 from mdpdsl.simulate.simulate_model import Log
 from mdpdsl.solve.allocate_visits import Allocation
 from mdpdsl.solve.solve_model import Solution

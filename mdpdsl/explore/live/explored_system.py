@@ -15,14 +15,14 @@ from mdpdsl.explore.live.live_loop import Checkpoint, LiveError, LiveSystem, Wat
 from mdpdsl.explore.live.observed import live_columns
 from mdpdsl.explore.live.session import LiveSession, chosen_settings
 from mdpdsl.explore.plugins import ExplorerFactory
-from mdpdsl.explore.progress import standing_text
 from mdpdsl.explore.result import ExploreRun
 from mdpdsl.explore.standing import standing
+from mdpdsl.explore.trial_progress import standing_text
 from mdpdsl.explore.warm_start import WarmStart, warm_start_of
 from mdpdsl.progress import Progress, shown
 from mdpdsl.runs.directory import RunDirectory, new_folder, require_new
-from mdpdsl.runs.models import resumed_model
 from mdpdsl.runs.records import RunConfiguration, SystemRecord
+from mdpdsl.runs.run_models import resumed_model
 
 #: Seconds between two looks at a run.
 LOOK_SECONDS = 0.2

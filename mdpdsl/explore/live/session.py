@@ -12,20 +12,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import RunError, SettingsError, did_you_mean
 from mdpdsl.estimate.confidence_sets import ConfidenceSets, confidence_sets
-from mdpdsl.estimate.empirical import estimated_graph
-from mdpdsl.estimate.estimate_logs import example_records, unseen_records
-from mdpdsl.estimate.metrics import Measures, history_arrays
+from mdpdsl.estimate.metrics import history_arrays
 from mdpdsl.estimate.reference import estimate_reference
 from mdpdsl.estimate.run_result import RunTrial
 from mdpdsl.estimate.saved import save_estimate, what_is_left_out
 from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.live.live_loop import Checkpoint, LiveError, LiveLoop, LiveSystem, Watch
+from mdpdsl.explore.live.live_result import LiveResult, live_record
 from mdpdsl.explore.live.observed import live_columns
 from mdpdsl.explore.plugins import ExplorerFactory
 from mdpdsl.explore.result import ExploreRun
@@ -34,8 +33,6 @@ from mdpdsl.explore.warm_start import WarmStart, load_warm_start, warm_start_of
 from mdpdsl.files import write_arrays, write_json
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.logs.rejections import Rejections
-from mdpdsl.representation import represented
 from mdpdsl.runs.arrays import save_counts
 from mdpdsl.runs.directory import (
     EPISODES,
@@ -48,45 +45,11 @@ from mdpdsl.runs.directory import (
     require_new,
 )
 from mdpdsl.runs.records import (
-    ExploreRecord,
     RunConfiguration,
     RunOptions,
     SystemRecord,
-    TrialRecord,
 )
 from mdpdsl.versions import current_versions
-
-
-@dataclass(frozen=True, eq=False)
-class LiveResult:
-    """What a live run has found so far."""
-
-    run: Path | None  # the folder; None if nothing was saved
-    is_finished: bool  # else it was stopped
-    steps: int  # of the system, rejected ones included
-    transitions: int  # observed in these steps
-    warm_transitions: int  # that the run began with
-    episodes: int
-    counts: Counts  # of both
-    measures: Measures  # with the estimated complexities
-    history: tuple[Measures, ...]
-    rejected: Rejections
-    clipped: dict[str, int]
-    seconds: float
-    system_seconds: float  # of these, in the system
-    timed_steps: int  # the steps that took these seconds
-    residual: float
-    estimate_missing: str | None  # why there is no estimate.npz
-    rewards_missing: str | None  # why it has no rewards
-    spaces: TransitionGraph
-    settings: ExploreSettings
-
-    def estimate(self) -> TransitionGraph:
-        """Return the model estimated from all counts."""
-        return estimated_graph(self.counts, self.spaces, self.settings.prior)
-
-    def _repr_html_(self) -> str | None:
-        return represented("live_html", self)
 
 
 def explore_live(
@@ -370,7 +333,7 @@ class LiveSession:
             sets=_sets(counts, graph, chosen),
             path=result.run,
             settings=chosen,
-            summary=_record(self.configuration, result),
+            summary=live_record(self.configuration, result),
         )
         if self._run is not None and result.is_finished:
             self._run.write_summary(run.record())
@@ -379,52 +342,3 @@ class LiveSession:
 
 def _sets(counts: Counts, graph: TransitionGraph, settings: ExploreSettings) -> ConfidenceSets:
     return confidence_sets(counts, graph.n_states, settings.delta, settings.radius)
-
-
-def _record(configuration: RunConfiguration, result: LiveResult) -> ExploreRecord:
-    """Return what a live run came to: the truth is not known, so L is with the estimated c."""
-    measures, system = result.measures, configuration.system
-    assert system is not None
-    failed = measures.unvisited > 0
-    trial = TrialRecord(
-        trial=0,
-        failed=failed,
-        unvisited=measures.unvisited,
-        worst=measures.worst,
-        average=measures.average,
-        seconds=result.seconds,
-        seed=configuration.seed,
-    )
-    timed = result.seconds > 0
-    return ExploreRecord(
-        seed=configuration.seed,
-        trials=[trial],
-        truth=False,
-        warm_start=configuration.warm_start,
-        failure_rate=float(failed),
-        worst=measures.worst,
-        average=measures.average,
-        worst_se=None,
-        average_se=None,
-        optimum=None,
-        optimum_reason="the truth about a live system is not known",
-        ratio=None,
-        utility_optimum=None,
-        steps_per_second=result.timed_steps / result.seconds if timed else None,
-        residual=result.residual,
-        versions=configuration.versions,
-        estimate_missing=result.estimate_missing,
-        rewards_missing=result.rewards_missing,
-        finished=result.is_finished,
-        transitions=result.transitions,
-        log=None if result.run is None else str(result.run / LIVE_LOG),
-        env=system.env,
-        env_arguments=system.arguments,
-        total_transitions=result.counts.n_transitions,
-        episodes=result.episodes,
-        rejected=result.rejected.counts,
-        examples=example_records(result.rejected),
-        clipped=result.clipped,
-        unvisited=unseen_records(result.spaces, result.counts),
-        system_share=result.system_seconds / result.seconds if timed else None,
-    )

@@ -15,7 +15,6 @@ from mdpdsl.estimate.estimate_logs import unseen_records, whole_space
 from mdpdsl.estimate.reference import log_reference
 from mdpdsl.explore.algorithms import EPISODIC
 from mdpdsl.explore.executor import TrialResult, run_trials
-from mdpdsl.explore.progress import trials_progress
 from mdpdsl.explore.replay.queues import LogQueues, log_queues
 from mdpdsl.explore.replay.replay_summary import ReplaySummary, summarize_replay
 from mdpdsl.explore.result import ExploreRun
@@ -29,6 +28,7 @@ from mdpdsl.explore.target import (
     trial_record,
     warn,
 )
+from mdpdsl.explore.trial_progress import trials_progress
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.count import LogCounts, count_logs
 from mdpdsl.logs.order import LoggedTransitions, TransitionOrder

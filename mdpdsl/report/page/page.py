@@ -16,7 +16,6 @@ from mdpdsl.report.figures.pair_figures import pair_figures
 from mdpdsl.report.figures.plane_map import PlaneMap, plane_of
 from mdpdsl.report.figures.series import unique_labels
 from mdpdsl.report.markup import text
-from mdpdsl.report.page.comparison import comparison_table, metric_charts, ratio_chart
 from mdpdsl.report.page.run_sections import (
     graph_section,
     notes,
@@ -24,6 +23,7 @@ from mdpdsl.report.page.run_sections import (
     result_cards,
     settings_section,
 )
+from mdpdsl.report.page.side_by_side import comparison_table, metric_charts, ratio_chart
 
 #: The largest size of a page in bytes, and the parts for the maps of all runs and for graphs.
 MOST_BYTES = 3_000_000

@@ -1,0 +1,98 @@
+"""What a live run has found so far, and its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mdpdsl.estimate.empirical import estimated_graph
+from mdpdsl.estimate.estimate_logs import example_records, unseen_records
+from mdpdsl.estimate.metrics import Measures
+from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.logs.rejections import Rejections
+from mdpdsl.representation import represented
+from mdpdsl.runs.directory import LIVE_LOG
+from mdpdsl.runs.records import ExploreRecord, RunConfiguration, TrialRecord
+
+
+@dataclass(frozen=True, eq=False)
+class LiveResult:
+    """What a live run has found so far."""
+
+    run: Path | None  # the folder; None if nothing was saved
+    is_finished: bool  # else it was stopped
+    steps: int  # of the system, rejected ones included
+    transitions: int  # observed in these steps
+    warm_transitions: int  # that the run began with
+    episodes: int
+    counts: Counts  # of both
+    measures: Measures  # with the estimated complexities
+    history: tuple[Measures, ...]
+    rejected: Rejections
+    clipped: dict[str, int]
+    seconds: float
+    system_seconds: float  # of these, in the system
+    timed_steps: int  # the steps that took these seconds
+    residual: float
+    estimate_missing: str | None  # why there is no estimate.npz
+    rewards_missing: str | None  # why it has no rewards
+    spaces: TransitionGraph
+    settings: ExploreSettings
+
+    def estimate(self) -> TransitionGraph:
+        """Return the model estimated from all counts."""
+        return estimated_graph(self.counts, self.spaces, self.settings.prior)
+
+    def _repr_html_(self) -> str | None:
+        return represented("live_html", self)
+
+
+def live_record(configuration: RunConfiguration, result: LiveResult) -> ExploreRecord:
+    """Return what a live run came to: the truth is not known, so L is with the estimated c."""
+    measures, system = result.measures, configuration.system
+    assert system is not None
+    failed = measures.unvisited > 0
+    trial = TrialRecord(
+        trial=0,
+        failed=failed,
+        unvisited=measures.unvisited,
+        worst=measures.worst,
+        average=measures.average,
+        seconds=result.seconds,
+        seed=configuration.seed,
+    )
+    timed = result.seconds > 0
+    return ExploreRecord(
+        seed=configuration.seed,
+        trials=[trial],
+        truth=False,
+        warm_start=configuration.warm_start,
+        failure_rate=float(failed),
+        worst=measures.worst,
+        average=measures.average,
+        worst_se=None,
+        average_se=None,
+        optimum=None,
+        optimum_reason="the truth about a live system is not known",
+        ratio=None,
+        utility_optimum=None,
+        steps_per_second=result.timed_steps / result.seconds if timed else None,
+        residual=result.residual,
+        versions=configuration.versions,
+        estimate_missing=result.estimate_missing,
+        rewards_missing=result.rewards_missing,
+        finished=result.is_finished,
+        transitions=result.transitions,
+        log=None if result.run is None else str(result.run / LIVE_LOG),
+        env=system.env,
+        env_arguments=system.arguments,
+        total_transitions=result.counts.n_transitions,
+        episodes=result.episodes,
+        rejected=result.rejected.counts,
+        examples=example_records(result.rejected),
+        clipped=result.clipped,
+        unvisited=unseen_records(result.spaces, result.counts),
+        system_share=result.system_seconds / result.seconds if timed else None,
+    )

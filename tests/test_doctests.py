@@ -34,7 +34,6 @@ def test_the_examples_of_a_docstring_run(
     value = mdpdsl if name == "mdpdsl" else getattr(mdpdsl, name)
     home = importlib.import_module(value.__name__ if name == "mdpdsl" else value.__module__)
     runner, printed = doctest.DocTestRunner(), []
-    # Without a module the finder takes every member of a class, wherever it was inherited from.
     for test in doctest.DocTestFinder(recurse=name != "mdpdsl").find(value, name, home):
         runner.run(test, out=printed.append)
     assert runner.summarize(verbose=False).failed == 0, "".join(printed)

@@ -164,6 +164,8 @@ def compare(
     >>> [row.label for row in table.rows]
     ['kappa-dp (kappa=1)', 'random']
     """
+    if isinstance(algorithms, str):
+        algorithms = [algorithms]
     given = {key: value for key, value in settings.items() if value is not None}
     require_settings(given)
     require_about_log(log, offer, time_step, separate_files, given)

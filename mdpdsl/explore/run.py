@@ -137,9 +137,8 @@ def explore(
     target.require(chosen_settings, explorer)
     block = explored.checked.explore
     with workers(cluster) as executor:
-        how = Trials(
-            _seed(explored, seed), trials or int(block.get("trials", 1)), jobs, executor, progress
-        )
+        number = int(block.get("trials", 1)) if trials is None else trials
+        how = Trials(_seed(explored, seed), number, jobs, executor, progress)
         record = None if start is None else start.record()
         configuration = configuration_of(target, chosen_settings, how, record)
         if not out:

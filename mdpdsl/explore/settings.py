@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
+import numpy as np
+
 from mdpdsl.diagnostics import SettingsError, did_you_mean
 
 BONUSES = ("paper", "bernstein", "none")
@@ -133,15 +135,29 @@ def settings_from(*sources: Mapping[str, object]) -> ExploreSettings:
     if isinstance(found.get("power"), str):
         found["power"] = parse_power(str(found["power"]))
     for name, value in found.items():
-        if name in _REAL and isinstance(value, int):
-            found[name] = float(value)  # so that 10 and 10.0 are the same in every record
+        found[name] = _of_kind(name, value)
     return replace(ExploreSettings(), **found)  # type: ignore[arg-type]
 
 
-#: The settings that are real numbers.
-_REAL = frozenset(
-    field.name for field in fields(ExploreSettings) if str(field.type).startswith("float")
-)
+#: The kind of every setting: float, int, str or bool.
+_KINDS = {field.name: str(field.type).partition(" ")[0] for field in fields(ExploreSettings)}
+
+
+def _of_kind(name: str, value: object) -> object:
+    """Return a value of a setting's kind, so that 10 and 10.0 are the same in every record."""
+    kind = _KINDS[name]
+    if isinstance(value, np.generic):
+        value = value.item()
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == "float" and is_number:
+        return float(value)  # type: ignore[arg-type]
+    if kind == "int" and is_number and float(value).is_integer():  # type: ignore[arg-type]
+        return int(value)  # type: ignore[call-overload]
+    is_right = isinstance(value, {"str": str, "bool": bool}.get(kind, type(None)))
+    if value is not None and not is_right:
+        words = {"float": "a number", "int": "a whole number", "bool": "true or false"}
+        raise SettingsError(f"{name} must be {words.get(kind, 'a name')}, not {value!r}")
+    return value
 
 
 def parse_horizon(text: str) -> int | None:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import stored_keys
 from mdpdsl.compile.system import RawSystem
-from mdpdsl.diagnostics import MdpdslWarning
+from mdpdsl.diagnostics import MdpdslWarning, SettingsError
 from mdpdsl.estimate.reference import Reference, truth_reference
 from mdpdsl.estimate.saved import what_is_left_out
 from mdpdsl.explore.algorithms import EPISODIC, strategy_for, third_party_explorer
@@ -50,6 +50,16 @@ class Trials:
     jobs: int | None = None
     executor: Executor | None = None
     progress: bool | Progress | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that cannot be."""
+        for name, value, least in (("seed", self.seed, 0), ("trials", self.number, 1)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise SettingsError(
+                    f"`{name}=` must be a whole number from {least} on, not {value!r}"
+                )
+        if self.jobs is not None and self.jobs < 1:
+            raise SettingsError(f"`jobs=` must be 1 or more, not {self.jobs}")
 
 
 class Target(Protocol):

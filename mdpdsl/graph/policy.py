@@ -25,6 +25,9 @@ class Policy:
         probability[choice] = 1.0
         return cls(model, graph.hash, probability)
 
+    def __repr__(self) -> str:
+        return f"<Policy of {self.model}: {len(self.probability):,} pairs>"
+
     def choice(self, graph: TransitionGraph) -> IntArray:
         """Return the most likely pair of each state, [n_states]."""
         best = np.maximum.reduceat(self.probability, graph.pair_start[:-1])

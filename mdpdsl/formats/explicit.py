@@ -43,8 +43,7 @@ def write_explicit(graph: TransitionGraph, path: Path, bounds: Bounds | None = N
     """
     texts = explicit_texts(graph, bounds)
     stem = path.with_suffix("") if path.suffix == ".tra" else path
-    if not stem.parent.is_dir():
-        raise FileNotFoundError(2, "No such file or directory", str(stem.parent))
+    Format.require_folder(stem)
     written = []
     for suffix, text in texts.items():
         file = stem.with_name(stem.name + suffix)

@@ -1,7 +1,7 @@
 """The interface of a format, and the table of all formats: ours, and those of other packages.
 
-A package adds a format with an entry point in the group `mdpdsl.formats`: an object with `name`,
-`title` and `suffix`, and `read` or `write` as below.
+A package adds a format with an entry point in the group `mdpdsl.formats`: a subclass of `Format`
+with `name`, `title` and `suffix` that overrides `read` (and sets `can_read`), `text` or `write`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import FormatError, did_you_mean
-from mdpdsl.files import write_text
+from mdpdsl.files import CannotWriteError, write_text
 from mdpdsl.graph.interval_graph import IntervalGraph
 
 GROUP = "mdpdsl.formats"
@@ -69,9 +69,9 @@ class Format:
 
     @staticmethod
     def require_folder(path: Path) -> None:
-        """Raise FileNotFoundError if the folder to write to does not exist."""
+        """Raise CannotWriteError if the folder to write to does not exist."""
         if not path.parent.is_dir():
-            raise FileNotFoundError(2, "No such file or directory", str(path.parent))
+            raise CannotWriteError(2, "No such file or directory", str(path))
 
 
 def formats() -> Mapping[str, Format]:

@@ -58,8 +58,7 @@ def write_quantecon(graph: TransitionGraph, path: Path) -> None:
     import io
 
     arrays = quantecon_arrays(graph)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(2, "No such file or directory", str(path.parent))
+    Format.require_folder(path)
     content = io.BytesIO()
     np.savez(
         content,

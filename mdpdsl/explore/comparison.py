@@ -1,4 +1,4 @@
-"""The verb `compare`: several explorers on one model or in one log, the paper's table."""
+"""The verb `compare`: several explorers on one model or one log; the paper's table."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ PAPER_ROWS: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Tabular):
-    """Explorers side by side: a row each, means and standard errors over trials."""
+    """Explorers side by side: one row each, with means and standard errors over trials."""
 
     model: Model
     rows: tuple[Summary, ...]
-    limits: Limits  # the best possible, where it is known
+    limits: Limits  # the best possible result, if it is known
     steps: int
     n_trials: int
     seed: int
     simulate: str
     is_finished: bool  # otherwise the comparison was stopped, and rows are missing
-    runs: tuple[ExploreRun, ...]  # of each row
+    runs: tuple[ExploreRun, ...]  # one for each row
     path: Path | None
-    replay: tuple[ReplayRow, ...] = ()  # of a log: at their own ends, and after equal steps
+    replay: tuple[ReplayRow, ...] = ()  # of a log: at the end of each, and after equal steps
     common_steps: int = 0
     log: LogRecord | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return the table as JSON has it."""
+        """Return the table as `--json` prints it."""
         found: dict[str, Any] = {
             "model": self.model.name,
             "hash": self.model.graph.hash,
@@ -114,7 +114,7 @@ class Comparison(Tabular):
 
     @property
     def title(self) -> str:
-        """Name what was compared."""
+        """The model, the steps and the trials, in words."""
         trials = f"{self.n_trials} trial{'s' if self.n_trials > 1 else ''}"
         if self.log is None:
             how = ", the continuous system seen through its bins"
@@ -152,11 +152,12 @@ def compare(
     progress: bool | Progress | None = None,
     **settings: object,
 ) -> Comparison:
-    """Compare explorers over trials; without any named, the rows of the paper's table.
+    """Compare explorers over trials; if none are named, those of the paper's table.
 
-    `algorithms` are names of explorers or classes with `act` and `observe`; `kappas` and `horizons`
-    make a row each for those that have them. With `log` all explorers are replayed in it. With
-    `save`, a run of each row is kept in a new folder. Ctrl-C returns the rows that are finished.
+    `algorithms` are names of explorers, or classes with `act` and `observe`. Explorers that depend
+    on kappa or on a horizon get a row for each of the `kappas` and `horizons`. With `log`, all
+    explorers are replayed on it. With `save`, a new folder keeps a run for each row. Ctrl-C returns
+    the rows that are finished.
 
     >>> import mdpdsl
     >>> model = mdpdsl.load("riverswim")
@@ -217,10 +218,10 @@ def _replayed(
     found: Sequence[_Row],
     save: str | Path | None,
 ) -> Comparison:
-    """Return explorers at their own ends, and after as many steps as all of them did.
+    """Return the results at the end of each explorer, and after as many steps as all of them did.
 
     A replay is a function of its seed, so running it again up to the common number of steps costs
-    only time; to remember every visit would cost memory for each step of each trial.
+    only time; remembering every visit would cost memory for each step of each trial.
     """
     own = [target.summary(each, results) for each, results, _ in found]
     common_steps = min((summary.least_steps for summary in own), default=0)
@@ -258,10 +259,10 @@ class _Work:
     target: Target
     how: Trials
     directory: ComparisonDirectory | None
-    _first: Path | None = None  # where the log of all rows was kept first
+    _first: Path | None = None  # the first copy of the log on disk
 
     def rows(self, rows: Sequence[tuple[ExploreSettings, object | None]]) -> list[_Row]:
-        """Return what came of each; those that were stopped are left out, and all after them."""
+        """Return the results of each row; if one is stopped, it and all later ones are left out."""
         found: list[_Row] = []
         for settings, explorer in rows:
             configuration = configuration_of(self.target, settings, self.how)
@@ -291,7 +292,7 @@ class _Work:
             yield run
 
     def _keep_start(self, run: RunDirectory) -> None:
-        """Write what a run begins with; the log of all rows is on the disk once, if links are."""
+        """Write what a run starts with; rows share one copy of the log, if the disk has links."""
         logged = self.target.logged if isinstance(self.target, ReplayedTarget) else None
         if logged is not None and self._first is not None:
             try:
@@ -309,7 +310,7 @@ def _rows(
     kappas: Sequence[float],
     horizons: Sequence[int | str],
 ) -> list[tuple[Mapping[str, Any], object | None]]:
-    """Return the rows that arguments name; the horizon concerns kappa-dp alone."""
+    """Return the rows that the arguments name; only kappa-dp has a horizon."""
     if not algorithms and not kappas and not horizons:
         return [(row, None) for row in PAPER_ROWS]
     rows: list[tuple[Mapping[str, Any], object | None]] = []
@@ -328,7 +329,7 @@ def _rows(
 
 
 def replay_row_record(row: ReplayRow, common_steps: int) -> dict[str, Any]:
-    """Return what JSON says of one explorer in a log."""
+    """Return the record of one explorer on a log."""
     own, same = row.own, row.common
     return {
         **asdict(own.summary),

@@ -1,14 +1,14 @@
-"""What to run next: the policy whose visits add most to what counts already know.
+"""What to run next: the policy whose visits improve an estimate the most.
 
-With visits T(s,a) so far and m steps to come, the plan is the occupancy d that minimises
+With visits T(s,a) so far and m more steps, the plan is the occupancy d that minimises
 
 F(T + m d) = (sum c+ (c+/(T + m d))^(kappa-1))^(1/(kappa-1)),
 
-the objective U_kappa (paper, eq. Ukappa_definition) on the visits that there will be; kappa = 1
+the objective U_kappa (paper, eq. Ukappa_definition) for the visits after these steps; kappa = 1
 maximises sum c+ log(T + m d), kappa = infinity minimises the largest c+/(T + m d). c+ is an upper
-bound of c(s,a) = 1 - sum P^2, since a few visits that agree do not show that a pair is certain. d
-is stationary under what was seen (`known`), so m d are the visits that pi(a|s) = d(s,a)/d(s) is
-expected to add.
+bound of c(s,a) = 1 - sum P^2, since a few visits with the same successor do not show that it is
+certain. d is stationary under the transitions seen so far (`known`), so m d are the visits that
+pi(a|s) = d(s,a)/d(s) is expected to add.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ from mdpdsl.versions import current_versions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: A pair never visited counts as visited so often where pairs are put in order.
+#: To order pairs, one that was never visited counts as visited this often.
 LEAST_VISITS = 0.1
-#: Of what m of n + m steps can change, the plan is to be exact to this; and to this at the most.
+#: Tolerance of the plan: this times m/(n + m), the share of the new steps, within two limits.
 TOLERANCE, FINEST_TOLERANCE, COARSEST_TOLERANCE = 1e-4, 1e-11, 1e-6
-#: Multiples of the steps to come that are tried one after the other.
+#: Multiples of the number of steps, tried one after the other.
 FACTORS = (1.0, 1.5, 3.0, 10.0, 100.0)
-#: Pairs to try by hand that a record lists.
+#: The most pairs to try by hand that a record lists.
 LISTED_BY_HAND = 1000
-#: A plan that may be worse than the best by more than this is none.
+#: A plan whose gap to the best may be larger is rejected.
 MOST_GAP = 0.01
 
 
 class PlanError(SettingsError):
-    """Counts or settings that no plan can be made from; the message says why and what to do."""
+    """No plan is possible with these counts or settings; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The error of an estimate, over the pairs of the part that the plan stays in.
+    """The error of an estimate, over the pairs that the plan covers.
 
     `worst` and `average` are L_Worst and L_Avg, n c/T (paper, evaluation metrics); the errors are
-    c/T = E ||P - P_hat||^2 itself. Infinite while a pair was never visited.
+    c/T = E ||P - P_hat||^2 itself. They are infinite if a pair was never visited.
     """
 
     worst: float
@@ -79,7 +79,7 @@ class Figures:
 
 @dataclass(frozen=True, eq=False)
 class Prospect:
-    """The figures now, after the plan, and after as many steps that go on as before."""
+    """The figures now, after the plan, and after as many steps that repeat past visits."""
 
     now: Figures
     planned: Figures
@@ -88,23 +88,23 @@ class Prospect:
 
 @dataclass(frozen=True, eq=False)
 class ExperimentPlan(Tabular):
-    """A policy for the next steps and what it is expected to add."""
+    """A policy for the next steps, and the visits it is expected to add."""
 
-    graph: TransitionGraph  # whose pairs these are
+    graph: TransitionGraph  # the arrays are over its pairs
     kappa: float
-    steps: float  # m, to come
+    steps: float  # m, the next ones
     transitions: int  # n, so far
     episode_length: float  # steps between two starts; infinite for one long run
     visits: IntArray  # [n_pairs]  T
     added_visits: FloatArray  # [n_pairs]  m d
     policy: Policy
     complexity: FloatArray  # [n_pairs]  c+
-    order: IntArray  # [n_pairs]  pairs, those that matter most first
-    by_hand: IntArray  # pairs never seen that the plan does not reach, the nearest first
-    is_planned: BoolArray  # [n_pairs]  in the part that the plan stays in
-    is_known: BoolArray  # [n_states]  visited or reached so far
+    order: IntArray  # [n_pairs]  pairs, the most important first
+    by_hand: IntArray  # unvisited pairs that the plan does not reach, the nearest first
+    is_planned: BoolArray  # [n_pairs]  whether the plan covers the pair
+    is_known: BoolArray  # [n_states]  whether it was reached so far
     status: Status
-    gap: float  # bounds F/F* - 1, where the status is OPTIMAL
+    gap: float  # bounds F/F* - 1, if the status is OPTIMAL
     bounded: Prospect  # with c+
     estimated: Prospect  # with the plug-in c_hat, which is 0 for a pair visited once
     model: Model | None = None
@@ -118,11 +118,11 @@ class ExperimentPlan(Tabular):
 
     @property
     def warnings(self) -> list[str]:
-        """What the plan cannot do, and what a person could."""
+        """What the plan cannot do, and what you can do about it."""
         return _warnings(self)
 
     def table(self) -> pa.Table:
-        """Return one row for each pair, those that matter most first."""
+        """Return one row for each pair, the most important first."""
         columns = {
             "visits": self.visits[self.order],
             "added_visits": self.added_visits[self.order],
@@ -138,7 +138,7 @@ class ExperimentPlan(Tabular):
         return Path(path)
 
     def record(self) -> dict[str, Any]:
-        """Return the plan as JSON has it."""
+        """Return the plan as `--json` prints it."""
         return _record(self)
 
     def __repr__(self) -> str:
@@ -160,8 +160,8 @@ def plan(
 ) -> ExperimentPlan:
     """Plan the next steps after an estimate or a run (or its folder), by default as many as it had.
 
-    `kappa` is by default that of the model's `explore` block, else 1. Experiments start again as
-    often as the log did, or after `episode_length` steps (`math.inf`: never). With `out`, the
+    `kappa` defaults to the one in the model's `explore` block, or 1. Experiments start again as
+    often as in the log, or after `episode_length` steps (`math.inf`: never). With `out`, the
     policy is written to that file. Raise SettingsError if there is no plan.
 
     >>> import mdpdsl
@@ -193,7 +193,7 @@ def plan(
 
 
 def _counted(run: RunResult | str | Path) -> tuple[Model, Counts, str | None]:
-    """Return the counts of a run, the model over whose pairs they are, and where it lies."""
+    """Return the model that the counts of a run belong to, the counts, and the run's folder."""
     if isinstance(run, RunResult):
         is_large = too_large_estimate(run.counts, run.graph) is not None
         model = run.model if is_large else run.as_model(all_states=True)
@@ -215,7 +215,7 @@ def plan_visits(
     name: str = "model",
     watch: Watch | None = None,
 ) -> ExperimentPlan:
-    """Plan the next steps after counts over the pairs of a graph; its transitions do not matter."""
+    """Plan the next steps from counts over the pairs of a graph; its transitions are not used."""
     n, T = counts.n_transitions, counts.visits
     steps = float(n if steps is None else steps)
     _check(kappa, steps, n, episode_length)
@@ -252,8 +252,8 @@ def plan_visits(
 def _check(kappa: float, steps: float, n: int, episode_length: float | None) -> None:
     if n == 0:
         raise PlanError(
-            "not a single transition was counted, so nothing says how to get anywhere; run any "
-            "policy first"
+            "not a single transition was counted, so nothing is known about where actions lead; "
+            "run any policy first"
         )
     if not kappa >= 1:
         raise PlanError(f"kappa must be 1 or more, or inf; not {kappa:g}")
@@ -266,10 +266,10 @@ def _check(kappa: float, steps: float, n: int, episode_length: float | None) -> 
 def _allocated(
     known: KnownModel, c: FloatArray, T: IntArray, m: float, kappa: float, watch: Watch | None
 ) -> Allocation:
-    """Return the best d for m steps; where the solver breaks down, for somewhat more steps.
+    """Return the best d for m steps; if the solver fails, the best d for more steps.
 
-    It does so, rarely, where m is far below T. What more steps would do is then a good use of a
-    few; the status says that it is not known to be the best.
+    This is rare: it happens if m is far below T. The best allocation of more steps is then a good
+    one of a few steps; the status says that it may not be the best.
     """
     share = m / (float(T.sum()) + m)
     tolerance = min(COARSEST_TOLERANCE, max(FINEST_TOLERANCE, TOLERANCE * share))
@@ -290,21 +290,21 @@ def _allocated(
         if found.status is Status.OPTIMAL:
             return found if factor == 1 else replace(found, status=Status.INACCURATE)
     if not found.gap <= MOST_GAP:
-        raise PlanError(f"no plan was found: the best is {found.gap:.1e} away, relatively")
+        raise PlanError(f"no plan was found; the best has a relative gap of {found.gap:.1e}")
     return found
 
 
 def _policy(known: KnownModel, d: FloatArray) -> FloatArray:
-    """Return d(s,a)/d(s) where d is; elsewhere the way there, or any action alike."""
+    """Return d(s,a)/d(s) if d(s) > 0; otherwise the way to such states, or uniform actions."""
     heading = way_to_part(known) if len(known.pairs) < known.graph.n_pairs else np.zeros(len(d))
     return stationary_policy(known.graph, np.where(d > 0, d, heading))
 
 
 def _by_importance(c: FloatArray, T: IntArray, added: FloatArray, kappa: float) -> IntArray:
-    """Order pairs by what the plan takes off (c/T)^kappa, the largest first.
+    """Order pairs by how much the plan reduces (c/T)^kappa, the largest reduction first.
 
     With u = T + m d, (c/T)^kappa - (c/u)^kappa = (c/T)^kappa (1 - (T/u)^kappa); its kappa-th root,
-    in logarithms, orders alike and has a limit for kappa = infinity.
+    in logarithms, gives the same order and has a limit for kappa = infinity.
     """
     T_plus = np.maximum(T, LEAST_VISITS)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -315,7 +315,7 @@ def _by_importance(c: FloatArray, T: IntArray, added: FloatArray, kappa: float) 
 
 
 def _by_nearness(known: KnownModel, pairs: IntArray) -> IntArray:
-    """Order pairs by how far their states are from what is known."""
+    """Order pairs by the distance of their states from the known ones."""
     if len(pairs) == 0:
         return pairs
     distance = cell_distance(known.graph.states, known.is_known)
@@ -351,11 +351,11 @@ def _warnings(found: ExperimentPlan) -> list[str]:
             states = "1 state" if n_unknown == 1 else f"{n_unknown:,} states"
             why.append(f"nothing seen so far leads to {states}")
         if n_out > int((~found.is_known[graph.pair_state]).sum()):
-            lost = "from where a run ends up, nothing seen so far leads back to others"
+            lost = "no way back is known from the states where a run ends up"
             if math.isinf(found.episode_length):
                 lost += " (if experiments start again, say so with `episode_length=`)"
             why.append(lost)
-        warnings.append(f"the plan cannot visit {share} for long: {'; '.join(why)}")
+        warnings.append(f"the plan cannot keep visiting {share}: {'; '.join(why)}")
     if len(found.by_hand):
         nearest = pairs_text(graph, found.by_hand.tolist())
         warnings.append(f"never seen and out of reach; try by hand, the nearest first: {nearest}")

@@ -1,4 +1,4 @@
-"""What came of exploring: an `ExploreRun`, in memory first, and as a run's folder."""
+"""The result of exploring: an `ExploreRun` in memory, and in the folder of a run."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from mdpdsl.runs.records import ExploreRecord, RunConfiguration, decoded, encode
 from mdpdsl.runs.run_models import resumed_model
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExploreRun(RunResult):
-    """A run of an explorer: its trials, how good they are, and the estimate that came of them."""
+    """A run of an explorer: its trials, how good they are, and the estimate they give."""
 
     settings: ExploreSettings
-    summary: ExploreRecord | None  # None for a live run that was read before it was finished
+    summary: ExploreRecord | None  # None for a live run that is not finished
     logged: LoggedTransitions | None = None  # the log that was replayed
     warm_start: Counts | None = None
 
@@ -60,7 +60,7 @@ class ExploreRun(RunResult):
 
     @property
     def steps(self) -> int:
-        """The steps of a trial."""
+        """The number of steps of a trial."""
         return self.settings.steps
 
     @property
@@ -99,7 +99,7 @@ class ExploreRun(RunResult):
         return None if self.summary is None else self.summary.steps_per_second
 
     def record(self) -> dict[str, Any]:
-        """Return the results as JSON has them."""
+        """Return the results as `--json` prints them."""
         if self.summary is None:
             raise RunError(f"{self.path} was not finished, so it has no results yet")
         configuration = self.configuration
@@ -114,12 +114,12 @@ class ExploreRun(RunResult):
         }
 
     def save(self, path: str | Path) -> ExploreRun:
-        """Write a run's folder, which `mdpdsl.open_run` reads; return the result as it is there.
+        """Write a folder that `mdpdsl.open_run` reads; return the result with its path.
 
-        A live run is best explored with `out`: then every observation is kept as it is made.
+        A live run cannot be saved afterwards: `out` keeps every observation from the start.
         """
         if self.kind == "live":
-            raise RunError("a live run is saved as it is explored: give `out=` when it begins")
+            raise RunError("a live run is saved while it runs; give `out=` when you start it")
         with RunDirectory.create(Path(path), self.configuration, self.model.source.text) as run:
             save_start(run, self.model, self.logged, self.warm_start)
             return save_results(run, self)
@@ -131,7 +131,7 @@ def save_start(
     logged: LoggedTransitions | None = None,
     warm_start: Counts | None = None,
 ) -> None:
-    """Write what a run needs beside its configuration to begin, and to be resumed."""
+    """Write what a run needs, besides its configuration, to start and to be resumed."""
     if isinstance(model, StoredModel):
         save_graph(model, run.path / EXPLORED)
     if warm_start is not None:
@@ -141,7 +141,7 @@ def save_start(
 
 
 def save_results(run: RunDirectory, result: ExploreRun) -> ExploreRun:
-    """Write the results of a run into its folder; return the result as it is there."""
+    """Write the results of a run into its folder; return the result with its path."""
     saved = replace(result, path=run.path)
     for trial in result.trials:
         folder = run.trial(trial.index)
@@ -156,7 +156,7 @@ def save_results(run: RunDirectory, result: ExploreRun) -> ExploreRun:
 
 
 def _write_gaps(path: Path, optimum: float | None) -> None:
-    """Add U* and U* - U, the gap that the paper's theorem is about, to a record of episodes."""
+    """Add U* and the gap U* - U, which the paper's theorem bounds, to a record of episodes."""
     episodes = json.loads(path.read_text("utf-8"))["episodes"]
     for episode in episodes:
         known = optimum is not None and episode["utility"] is not None
@@ -165,7 +165,7 @@ def _write_gaps(path: Path, optimum: float | None) -> None:
 
 
 def explore_trial(index: int, counts: Counts, history: Sequence[Measures]) -> RunTrial:
-    """Return a trial of a run from what it measured over time."""
+    """Return a trial of a run, given its measures over time."""
     return RunTrial(index, counts, history_arrays(history), history[-1])
 
 

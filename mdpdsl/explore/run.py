@@ -1,4 +1,4 @@
-"""The verb `explore`: an explorer at work on a simulated system, a log or a live system."""
+"""The verb `explore`: run an explorer on a simulated system, a log or a live system."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CONTRADICTIONS = (
     ("log", "env", "a run explores a log or a live system, not both"),
     ("log", "system", "a run explores a log or a live system, not both"),
     ("env", "system", "a run explores one live system"),
-    ("log", "warm_start", "a replay begins with nothing: what it learns is in the log"),
+    ("log", "warm_start", "a replay starts without counts: it learns from the log alone"),
     ("env", "cluster", "a live system is explored here, one step after the other"),
     ("system", "cluster", "a live system is explored here, one step after the other"),
 )
@@ -59,10 +59,10 @@ def explore(
     progress: bool | Progress | None = None,
     **settings: object,
 ) -> ExploreRun:
-    """Explore a system, and say how well its model could be estimated.
+    """Explore a system, and measure how well its model can be estimated.
 
     By default the model itself is simulated, in `trials` independent trials of `steps` steps.
-    With `log` (files, folders, patterns, or frames in memory) the log answers in its place; with
+    With `log` (files, folders, patterns, or frames in memory) a log is replayed instead; with
     `system` (anything with `reset` and `step`, or a Gymnasium environment) or `env` (the id of a
     Gymnasium environment) a live system is explored.
 
@@ -216,7 +216,7 @@ def _finished(
 
 
 def _some(results: list[TrialResult]) -> list[TrialResult]:
-    """Return the trials that got far enough to be measured; raise KeyboardInterrupt if none did."""
+    """Return the trials that have measures; raise KeyboardInterrupt if there are none."""
     found = [result for result in results if result.history]
     if not found:
         raise KeyboardInterrupt
@@ -237,18 +237,18 @@ def listed_logs(log: Any) -> list[Any]:
 
 
 def explorer_of(algorithm: str | object | None) -> tuple[str | None, ExplorerFactory | None]:
-    """Return the name of an explorer, and what makes it where it is not one of ours."""
+    """Return the name of an explorer, and its class if it is not one of ours."""
     if algorithm is None or isinstance(algorithm, str):
         return algorithm, None
     if not callable(algorithm):
         raise SettingsError(
-            f"`algorithm=` takes the name of an explorer, or a class of explorers; not {algorithm}"
+            f"`algorithm=` takes the name of an explorer, or the class of one; not {algorithm}"
         )
     return explorer_name(algorithm), algorithm
 
 
 def require_settings(given: Mapping[str, object]) -> None:
-    """Raise SettingsError where there is no such setting."""
+    """Raise SettingsError if there is no such setting."""
     known = [field.name for field in fields(ExploreSettings)]
     for name in given:
         if name not in known:
@@ -263,7 +263,7 @@ def _require_one_system(
         if _is_given(given[one]) and _is_given(given[other]):
             raise SettingsError(f"{reason}; leave out `{one}=` or `{other}=`")
     if env_arguments and given["env"] is None:
-        raise SettingsError("`env_arguments=` are those of an environment; give `env=`, too")
+        raise SettingsError("`env_arguments=` needs an environment; give `env=` as well")
 
 
 def _is_given(value: object) -> bool:
@@ -277,7 +277,7 @@ def require_about_log(
     separate_files: bool,
     given: Mapping[str, object],
 ) -> None:
-    """Refuse what is about a log where there is none."""
+    """Refuse arguments about a log if there is none."""
     import math
 
     if log is None:
@@ -293,7 +293,7 @@ def require_about_log(
 
 @contextmanager
 def workers(cluster: str | None) -> Iterator[Executor | None]:
-    """Give an executor on a cluster, if one is named."""
+    """Yield an executor on a cluster, if one is named."""
     if cluster is None:
         yield None
         return

@@ -1,6 +1,6 @@
-"""What an explorer is let loose on: a simulated system, or a log that is replayed.
+"""What an explorer explores: a simulated system, or a log that is replayed.
 
-A target knows which settings it allows, what trials run against, and what their results mean.
+A target decides which settings are allowed, runs trials, and turns their results into a run.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ class Trials:
 
 
 class Target(Protocol):
-    """What trials run against."""
+    """What the trials of a run explore."""
 
     @property
     def model(self) -> Model:
-        """The model over whose pairs transitions are counted."""
+        """The model whose pairs are counted."""
 
     def settings(self, given: Mapping[str, object], *rows: Mapping[str, object]) -> ExploreSettings:
-        """Return the settings of a run: given ones override the model's, those the defaults."""
+        """Return the settings of a run: given ones, else the model's, else the defaults."""
 
     def require(self, settings: ExploreSettings, explorer: object | None = None) -> None:
-        """Raise SettingsError where an explorer cannot be; warn where it will have difficulties."""
+        """Raise SettingsError if an explorer cannot run; warn if it will have difficulties."""
 
     def options(self) -> RunOptions:
         """Return how the model was made, and what is replayed."""
@@ -85,7 +85,7 @@ class Target(Protocol):
         folder: Any = None,
         explorer: object | None = None,
     ) -> list[TrialResult]:
-        """Run trials; those that were stopped are not finished, and some may be missing."""
+        """Run trials; if they are stopped, some are unfinished or missing."""
 
     def result(
         self,
@@ -93,7 +93,7 @@ class Target(Protocol):
         settings: ExploreSettings,
         results: Sequence[TrialResult],
     ) -> ExploreRun:
-        """Return what trials came to."""
+        """Return the results of trials."""
 
 
 def configuration_of(
@@ -120,7 +120,7 @@ def configuration_of(
 
 @dataclass(frozen=True, eq=False)
 class SimulatedTarget:
-    """A model that is simulated: the truth is known, and so is the best possible result."""
+    """A simulated model: the truth is known, and so is the best possible result."""
 
     model: Model
     warm_start: Counts | None = None
@@ -135,7 +135,7 @@ class SimulatedTarget:
         return settings_from(self.model.checked.explore, given, *rows)
 
     def require(self, settings: ExploreSettings, explorer: object | None = None) -> None:
-        """Refuse what cannot be explored, and warn of what stands in the way."""
+        """Refuse a model that cannot be explored; warn if it is hard to explore."""
         graph = self.model.graph
         require_algorithm(settings, graph.n_states, explorer)
         found = [require_explorable(graph, settings.simulate)]
@@ -192,7 +192,7 @@ class SimulatedTarget:
         settings: ExploreSettings,
         results: Sequence[TrialResult],
     ) -> ExploreRun:
-        """Return the trials, measured against the truth and beside the optimum."""
+        """Return the trials, measured against the truth and compared with the optimum."""
         graph = self.model.graph
         summary, limits = summarize(settings, results), self.limits
         optimum = limits.record()
@@ -229,13 +229,13 @@ def third_party(explorer: object | None) -> dict[str, Any]:
 
 
 def warn(*messages: str) -> None:
-    """Warn a person, each message once."""
+    """Issue warnings, each message once."""
     for message in dict.fromkeys(messages):
         warnings.warn(message, MdpdslWarning, stacklevel=3)
 
 
 def require_algorithm(settings: ExploreSettings, n_states: int, explorer: object | None) -> None:
-    """Raise SettingsError where an algorithm is unknown, or the oracle it needs is missing."""
+    """Raise SettingsError if an algorithm is unknown, or the oracle it needs is missing."""
     if explorer is not None or third_party_explorer(settings.algorithm) is not None:
         return
     strategy_for(settings, n_states)
@@ -255,7 +255,7 @@ def explore_record(
     settings: ExploreSettings,
     **rest: Any,
 ) -> ExploreRecord:
-    """Return what a run came to; `rest` is what its kind has of its own."""
+    """Return the record of a run; `rest` has the fields of its kind."""
     is_finished = len(results) == configuration.trials and all(r.is_finished for r in results)
     return ExploreRecord(
         seed=configuration.seed,
@@ -285,7 +285,7 @@ def explore_run(
     record: ExploreRecord,
     **more: Any,
 ) -> ExploreRun:
-    """Put the result together."""
+    """Return the result of a run."""
     trials = [explore_trial(r.index, counts[r.index], r.history) for r in results if r.history]
     return ExploreRun(
         model=model,
@@ -301,7 +301,7 @@ def explore_run(
 
 
 def trial_record(result: TrialResult, seed: int | None) -> TrialRecord:
-    """Return what one trial came to."""
+    """Return the record of one trial."""
     measures = result.measures
     return TrialRecord(
         trial=result.index,

@@ -13,10 +13,10 @@ from mdpdsl.progress import Progress
 def trials_progress(
     update: Progress | None, total: int, n_pairs: int, limits: Limits | None = None
 ) -> Looks | None:
-    """Return what shows where trials stand; None if nobody looks.
+    """Return a function that shows the progress of trials; None if it is not shown.
 
-    The steps are those of now; pairs visited and L are of each trial's last checkpoint, of which
-    there are six in every decade of steps, so that looking costs next to nothing.
+    The steps are up to date; the pairs visited and L are those of each trial's last checkpoint, of
+    which there are six per decade of steps, so that showing progress costs next to nothing.
     """
     if update is None:
         return None
@@ -29,12 +29,12 @@ def trials_progress(
 
 
 def standing_text(found: Sequence[Standing], n_pairs: int, limits: Limits | None) -> str:
-    """Say what trials have measured: pairs visited, and L beside the optimum; means over trials."""
+    """Return the measures of trials as text: pairs visited, and L beside the optimum, as means."""
     unvisited = [s.unvisited for s in found if s.unvisited is not None]
     if not unvisited:
         return ""
     share = 1 - sum(unvisited) / (len(unvisited) * n_pairs)
-    # Not all is never rounded to all.
+    # 99.99% is not rounded to 100%.
     parts = [f"{min(share, 0.999) if share < 1 else 1:.1%} of pairs visited"]
     for name, title in (("worst", "L_Worst"), ("average", "L_Avg")):
         values = [v for s in found if (v := getattr(s, name)) is not None]

@@ -1,4 +1,4 @@
-"""Counts to begin with: from logs, and from the directories of earlier runs."""
+"""Counts that a run starts with, from logs and from earlier runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mdpdsl.runs.run_models import resumed_model
 
 @dataclass(frozen=True, eq=False)
 class WarmStart:
-    """What a run begins with, and where it is from."""
+    """The counts that a run starts with, and their sources."""
 
     counts: Counts
     sources: tuple[str, ...]
@@ -35,7 +35,7 @@ class WarmStart:
     problems: tuple[LogProblem, ...] = ()
 
     def record(self) -> WarmStartRecord:
-        """Return what a run says of it."""
+        """Return the record that a run keeps of it."""
         return WarmStartRecord(
             sources=list(self.sources),
             transitions=self.counts.n_transitions,
@@ -49,7 +49,7 @@ def warm_start_of(
     given: Sequence[Any] | WarmStart,
     progress: bool | Progress | None = None,
 ) -> WarmStart | None:
-    """Read the counts to begin with, and warn of what of them could not be read; None if none."""
+    """Read the counts to start with; warn about what could not be read. None without any source."""
     if isinstance(given, WarmStart):
         return given
     sources = list(given) if isinstance(given, list | tuple) else [given]
@@ -74,9 +74,9 @@ def warm_start(
     sources: Sequence[Any],
     progress: Callable[[int], None] | None = None,
 ) -> WarmStart | None:
-    """Add up the counts of logs (files, folders, globs) and run directories; None without any.
+    """Add up the counts of logs (files, folders, patterns) and of runs; None without any.
 
-    Raise LogError or RunError where there is nothing to count.
+    Raise LogError or RunError if there is nothing to count.
     """
     if not sources:
         return None
@@ -93,8 +93,8 @@ def warm_start(
         rejected, problems = dict(read.rejected.counts), read.problems
     if counts.n_transitions == 0:
         reasons = ", ".join(f"{reason}: {n:,}" for reason, n in rejected.items())
-        told = f" (rejected: {reasons})" if reasons else ""
-        raise RunError(f"the warm start has no transition of {model.name}{told}")
+        why = f" (rejected: {reasons})" if reasons else ""
+        raise RunError(f"the warm start has no transition of {model.name}{why}")
     return WarmStart(counts, tuple(map(_source_name, sources)), rejected, problems)
 
 
@@ -109,7 +109,7 @@ def _source_name(source: Any) -> str:
 def load_warm_start(
     configuration: RunConfiguration, folder: Path, graph: TransitionGraph
 ) -> Counts | None:
-    """Return the counts that a run began with; None where it began with nothing."""
+    """Return the counts that a run started with; None if it had no warm start."""
     if configuration.warm_start is None:
         return None
     return _load(folder / WARM_START, graph.n_pairs, graph.n_states)
@@ -121,9 +121,9 @@ def _read(
     logs: Sequence[Any],
     progress: Callable[[int], None] | None,
 ) -> LogCounts:
-    """Count logs; where files number their episodes alike, each has episodes of its own.
+    """Count logs; if files number their episodes alike, treat them as different episodes.
 
-    Logs of several runs do: taken as one, two rows would claim to be the same moment.
+    Logs of several runs do so: read as one log, two rows would have the same episode and time.
     """
     read = count_logs(model, graph, logs, progress=progress)
     if len(read.files) > 1 and DUPLICATE_TIME in read.rejected.counts:
@@ -134,20 +134,20 @@ def _read(
 
 
 def _run_counts(path: Path, graph: TransitionGraph) -> Counts:
-    """Return the counts of a run, all of its trials, over the pairs of a graph."""
+    """Return the counts of all trials of a run, over the pairs of a graph."""
     run, configuration = RunDirectory.open(path)
     files = [folder / COUNTS for folder in run.array_folders(configuration)]
     missing = [file for file in files if not file.exists()]
     if missing:
         hint = f"finish it with `mdpdsl explore --resume {path}`"
         if (path / LIVE_LOG).exists():
-            hint += f", or take its log, {path / LIVE_LOG}"
+            hint += f", or use its log, {path / LIVE_LOG}"
         raise RunError(f"{path} has no counts yet; {hint}")
     if configuration.hash == graph.hash:
         return _sum([_load(file, graph.n_pairs, graph.n_states) for file in files])
     spaces = resumed_model(run, configuration).graph
     if spaces.hash != configuration.hash:
-        raise RunError(f"{path}: its model builds to another hash than when the run was made")
+        raise RunError(f"{path}: its model now builds to another hash than when the run was made")
     counts = _sum([_load(file, spaces.n_pairs, spaces.n_states) for file in files])
     return _translated(counts, spaces, graph, path)
 
@@ -155,13 +155,13 @@ def _run_counts(path: Path, graph: TransitionGraph) -> Counts:
 def _translated(
     counts: Counts, spaces: TransitionGraph, graph: TransitionGraph, path: Path
 ) -> Counts:
-    """Return counts of one graph as those of another with the same variables."""
+    """Return the counts of one graph over the pairs of another with the same variables."""
     ours = (graph.states.product, graph.actions.product)
     theirs = (spaces.states.product, spaces.actions.product)
     for one, other in zip(ours, theirs, strict=True):
         if not _are_alike(one, other):
             raise RunError(
-                f"{path} is a run of other variables: {_text(other)}; the model has {_text(one)}"
+                f"{path} is a run with other variables: {_text(other)}; the model has {_text(one)}"
             )
     state_of = graph.states.indices(spaces.states.codes)
     seen = np.flatnonzero(counts.visits > 0)
@@ -173,13 +173,13 @@ def _translated(
     if n_lost:
         raise RunError(
             f"{path} has {n_lost:,} transitions of states or actions that the model does not have; "
-            "with `all_states=`, it has those that it cannot reach, too"
+            "`all_states=` also keeps the states that cannot be reached"
         )
     return counts_from(pairs, successors, counts.count, graph.n_pairs)
 
 
 def _pairs(graph: TransitionGraph, states: IntArray, actions: StateArray) -> IntArray:
-    """Return the pair of each state and action, -1 where there is none."""
+    """Return the pair of each state and action, -1 if there is none."""
     codes = graph.pair_state.astype(np.int64) * graph.n_actions + graph.pair_action
     wanted = states.astype(np.int64) * graph.n_actions + actions
     place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)

@@ -1,4 +1,4 @@
-"""Tables of explorers: for people, for spreadsheets, for papers."""
+"""Tables of explorers: for the terminal, for spreadsheets, for papers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = ("policy", "failure", "L_Worst", "± se", "ratio", "L_Avg", "± se", "
 
 
 def text_table(title: str, rows: Sequence[Summary], limits: Limits) -> str:
-    """Return a table for a terminal, with ratios to the optimum."""
+    """Return a table for the terminal, with ratios to the optimum."""
     cells = [COLUMNS, *(_cells(row, limits) for row in rows)]
     if limits.reason is None:
         figures = ("", figure(limits.worst), "", "", figure(limits.average), "", "", "")
@@ -22,7 +22,7 @@ def text_table(title: str, rows: Sequence[Summary], limits: Limits) -> str:
 
 
 def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table: the first column to the left, all others to the right."""
+    """Return the lines of a table: the first column left-aligned, all others right-aligned."""
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     lines = []
     for row in cells:
@@ -34,7 +34,7 @@ def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
 
 
 def csv_table(rows: Sequence[Summary], limits: Limits) -> str:
-    """Return a table for a spreadsheet: one line per explorer, empty where there is no figure."""
+    """Return a table for a spreadsheet: one line per explorer, empty if there is no figure."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     names = (
@@ -59,7 +59,7 @@ def csv_table(rows: Sequence[Summary], limits: Limits) -> str:
 
 
 def latex_table(title: str, rows: Sequence[Summary], limits: Limits) -> str:
-    """Return a table as in the paper (paper, table compPolicy), the best figures in bold."""
+    """Return a table like the paper's (paper, table compPolicy), the best figures in bold."""
     best_worst = min((r.worst for r in rows if r.worst is not None), default=None)
     best_average = min((r.average for r in rows if r.average is not None), default=None)
     lines = [
@@ -96,7 +96,7 @@ def _cells(row: Summary, limits: Limits) -> tuple[str, ...]:
 
 
 def figure(value: float | None) -> str:
-    """Say a figure, or that there is none."""
+    """Return a figure as text; `--` if there is none."""
     return "--" if value is None else f"{value:,.1f}"
 
 
@@ -105,7 +105,7 @@ def _ratio(value: float | None) -> str:
 
 
 def latex_label(row: Summary) -> str:
-    """Name an explorer as the paper does."""
+    """Return the name of an explorer as in the paper."""
     if row.algorithm != "kappa-dp":
         return row.algorithm
     horizon = "" if row.horizon == "inf" else f", H={row.horizon}"
@@ -113,7 +113,7 @@ def latex_label(row: Summary) -> str:
 
 
 def latex_figure(value: float | None, error: float | None, best: float | None) -> str:
-    """Return a figure with its standard error, in bold where it is the best."""
+    """Return a figure with its standard error, in bold if it is the best."""
     if value is None:
         return "--"
     text = rf"\textbf{{{value:.1f}}}" if value == best else f"{value:.1f}"

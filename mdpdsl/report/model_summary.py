@@ -1,4 +1,4 @@
-"""A model in numbers."""
+"""The verbs `describe` and `draw`: a model in numbers, and as a picture."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mdpdsl.graph.analysis import communicating_classes, reachable_states
 from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.space import Value
 
-#: More actions than this are counted, not listed.
+#: If there are more actions, they are counted, not listed.
 MOST_LISTED = 12
 PICTURES = (".svg", ".png", ".dot")
 
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """A model in numbers; None where the dynamics are unknown."""
+    """A model in numbers; some are None if the dynamics are unknown."""
 
     name: str
     title: str | None
@@ -43,7 +43,7 @@ class ModelSummary:
     build_seconds: float
 
     def record(self) -> dict[str, Any]:
-        """Return the numbers as JSON has them."""
+        """Return the numbers as `--json` prints them."""
         return asdict(self)
 
 
@@ -86,7 +86,7 @@ def describe(model: Model) -> ModelSummary:
 
 
 def draw(model: Model, path: str | Path) -> Path:
-    """Draw a model: its states and branches, or the classes of a large one; .svg, .png or .dot.
+    """Draw a model, or the classes of a large one, to a .svg, .png or .dot file.
 
     >>> import mdpdsl
     >>> mdpdsl.draw(mdpdsl.load("riverswim"), "river.svg").exists()

@@ -1,6 +1,6 @@
-"""What objects look like in a notebook: small tables and pictures, with the notebook's own style.
+"""How results look in a notebook: small tables and pictures in the notebook's own style.
 
-`mdpdsl.representation` finds these functions by name. Where one returns None, the notebook shows
+`mdpdsl.representation` finds these functions by name. If one returns None, the notebook shows
 another form, or `repr`.
 """
 
@@ -32,7 +32,7 @@ LISTED_STATES = 10
 
 
 def model_html(model: Model) -> str:
-    """Say what a model is; its sizes where it was built already, for that may take a while."""
+    """Describe a model; its size only if it is built already, as building may take a while."""
     checked = model.checked
     rows = [("state", "; ".join(v.describe() for v in checked.states.variables))]
     rows.append(("action", "; ".join(v.describe() for v in checked.actions.variables)))
@@ -46,14 +46,14 @@ def model_html(model: Model) -> str:
 
 
 def graph_picture(graph: TransitionGraph) -> str | None:
-    """Draw a graph whose states can be looked at one by one."""
+    """Draw a graph that is small enough for a picture."""
     if graph.n_states > MOST_STATES or not graph.has_dynamics:
         return None
     return inline_svg(graph)
 
 
 def graph_html(graph: TransitionGraph) -> str | None:
-    """Say what a graph is that is too large for a picture; others are drawn."""
+    """Describe a graph that is too large for a picture; None for others, which are drawn."""
     if graph.n_states <= MOST_STATES and graph.has_dynamics:
         return None
     rows = [
@@ -66,7 +66,7 @@ def graph_html(graph: TransitionGraph) -> str | None:
 
 
 def run_html(run: RunResult) -> str:
-    """Say how a run went, and name the pairs that it knows least."""
+    """Show the figures of a run, and the pairs that it knows least about."""
     figures = run.figures
     rows = [
         ("model", f"{run.model.name} ({run.graph.hash})"),
@@ -76,13 +76,13 @@ def run_html(run: RunResult) -> str:
     ]
     for name, title in (("worst", "L_Worst"), ("average", "L_Avg")):
         value, error = getattr(figures, name), getattr(figures, f"{name}_se")
-        told = number(value) + ("" if error is None else f" ± {number(error, 3)}")
+        shown = number(value) + ("" if error is None else f" ± {number(error, 3)}")
         ratio = run.ratio(name)
         if ratio is not None:
-            told += f", {number(ratio, 3)} times the optimum"
+            shown += f", {number(ratio, 3)} times the optimum"
         elif value is not None and run.reference.is_estimated:
-            told += " with ĉ"
-        rows.append((title, told))
+            shown += " with ĉ"
+        rows.append((title, shown))
     losses = pair_figures(run)["loss"].values
     graph = run.graph
     worst = []
@@ -90,20 +90,20 @@ def run_html(run: RunResult) -> str:
         state = graph.states.label(int(graph.pair_state[pair]))
         action = graph.actions.labels[graph.pair_action[pair]]
         loss = float(losses[pair])
-        told = "never visited" if loss == float("inf") else number(loss)
-        worst.append(f"{action} in {state}: {told}")
+        shown = "never visited" if loss == float("inf") else number(loss)
+        worst.append(f"{action} in {state}: {shown}")
     rows.append(("worst pairs", "; ".join(worst)))
     place = "" if run.path is None else f" in {run.path}"
     return _shown(f"{run.label}{place}", rows)
 
 
 def runs_html(runs: Sequence[RunResult]) -> str:
-    """Compare runs, a row each."""
+    """Compare runs, one row each."""
     return comparison_table(runs, unique_labels(list(runs)))
 
 
 def summary_html(summary: Summary) -> str:
-    """Say the figures of one explorer."""
+    """Show the figures of one explorer."""
     rows = [
         ("trials", f"{summary.n_trials}, {percent(summary.failure_rate)} failed"),
         ("L_Worst", _with_error(summary.worst, summary.worst_se)),
@@ -115,7 +115,7 @@ def summary_html(summary: Summary) -> str:
 
 
 def live_html(result: LiveResult) -> str:
-    """Say what came of a live run."""
+    """Show the results of a live run."""
     measures = result.measures
     n_pairs = result.spaces.n_pairs
     rows = [
@@ -131,7 +131,7 @@ def live_html(result: LiveResult) -> str:
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """Compare explorers, a row each."""
+    """Compare explorers, one row each."""
     if not comparison.runs:
         return _shown(comparison.title, [])
     runs = list(comparison.runs)
@@ -139,7 +139,7 @@ def comparison_html(comparison: Comparison) -> str:
 
 
 def solution_html(solution: Solution) -> str:
-    """Give the value of a policy, and what it does in the first states."""
+    """Show the value of a policy, and its actions in the first states."""
     question = (
         f"probability of reaching {solution.reach}"
         if solution.reach is not None
@@ -158,7 +158,7 @@ def solution_html(solution: Solution) -> str:
 
 
 def allocation_html(allocation: Allocation) -> str:
-    """Give the figures of an allocation, and where it visits most."""
+    """Show the figures of an allocation, and the pairs it visits most."""
     graph, d = allocation.model.graph, allocation.occupancy
     most, _ = allocation.extremes
     rows = [
@@ -171,7 +171,7 @@ def allocation_html(allocation: Allocation) -> str:
 
 
 def log_html(log: Log) -> str:
-    """Give the size of a log, and its columns."""
+    """Show the size of a log, and its columns."""
     rows = [
         ("steps", f"{log.steps:,} in {log.schedule.n_episodes:,} episodes"),
         ("policy", log.policy),
@@ -181,7 +181,7 @@ def log_html(log: Log) -> str:
 
 
 def plan_html(plan: ExperimentPlan) -> str:
-    """Say where the next experiments would add most."""
+    """Show where the next experiments would add most."""
     graph = plan.graph
     rows = []
     for pair in plan.order[:10].tolist():
@@ -194,9 +194,9 @@ def plan_html(plan: ExperimentPlan) -> str:
                 number(float(plan.complexity[pair])),
             ]
         )
-    told = f"The next {plan.steps:,.0f} steps, kappa = {plan.kappa:g}"
+    title = f"The next {plan.steps:,.0f} steps, kappa = {plan.kappa:g}"
     head = ["where it adds most", "visits", "added", "c at most"]
-    return f"<p><b>{text(told)}</b></p>{table(head, rows)}"
+    return f"<p><b>{text(title)}</b></p>{table(head, rows)}"
 
 
 def _size(graph: TransitionGraph) -> str:

@@ -1,4 +1,4 @@
-"""The command line that repeats a run, from what its directory keeps."""
+"""The command that repeats a run, from what its folder keeps."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SWITCHES = {
     "discounts_last": ("--discount-last", "--no-discount-last"),
     "strict": ("--strict", "--no-strict"),
 }
-#: Settings that are said in other ways, or that no option changes.
+#: Settings that are given in other ways, or that no option changes.
 _WITHOUT_OPTION = ("steps", "tolerance")
 
 
 def repeating_command(run: RunResult) -> str | None:
-    """Return the command that does a run again; None where a program called the live system."""
+    """Return the command that repeats a run; None if the live system belongs to a program."""
     kind, configuration = run.kind, run.configuration
     if kind == "estimate":
         words = ["mdpdsl", "estimate", _model(run), *_files(configuration.settings["files"])]
@@ -53,7 +53,7 @@ def repeating_command(run: RunResult) -> str | None:
 
 
 def _model(run: RunResult) -> str:
-    """Return a name or path that stands for the model: shipped, or as the run keeps it."""
+    """Return the name of a shipped model, or the path of the model that the run keeps."""
     if isinstance(run.model, StoredModel):
         return run.model.provenance.path if run.path is None else str(run.path / EXPLORED)
     name = run.configuration.model
@@ -84,7 +84,7 @@ def _setting(value: object) -> str:
 
 
 def _changed_settings(run: RunResult) -> list[str]:
-    """Return the options of settings that the model's `explore` block does not give already."""
+    """Return options for the settings that differ from those of the model's `explore` block."""
     usual = asdict(settings_from(run.model.checked.explore))
     words = ["--algorithm", str(run.configuration.settings["algorithm"])]
     for name, value in run.configuration.settings.items():

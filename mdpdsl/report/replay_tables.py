@@ -1,4 +1,4 @@
-"""Tables of explorers that were replayed in one log: at their own ends, and after equal steps."""
+"""Tables of explorers replayed on one log: at the end of each, and after equal steps."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ COLUMNS = (
 )
 COMMON_COLUMNS = ("policy", "visited", "failure", "L_Worst", "L_Avg", "distance")
 
-#: What the text says below a table.
+#: The text below a table.
 EXPLANATION = (
-    "A replay ends when the log has no more transitions of what is asked for, so each explorer "
-    "makes its own\nnumber of steps; what they learned compares after equal steps alone. L takes c "
-    "from the whole log;\nvisited, failure and distance are about the pairs that are in it."
+    "A replay ends when the log has no more transitions of the pair that an explorer asks for, so "
+    "each explorer\nmakes its own number of steps; to compare what they learned, look at equal "
+    "steps. L uses c of the whole\nlog; visited, failure and distance are about its pairs."
 )
 
 
 def replay_text_table(title: str, rows: Sequence[ReplayRow], common_steps: int) -> str:
-    """Return tables for a terminal: at the end of each explorer, and after equal steps."""
+    """Return tables for the terminal: at the end of each explorer, and after equal steps."""
     own = [COLUMNS, *(_own_cells(row) for row in rows)]
     common = [COMMON_COLUMNS, *(_common_cells(row) for row in rows)]
     lines = [title, "", "at the end of each:", *aligned(own), ""]
@@ -41,7 +41,7 @@ def replay_text_table(title: str, rows: Sequence[ReplayRow], common_steps: int) 
 
 
 def replay_csv_table(rows: Sequence[ReplayRow], common_steps: int) -> str:
-    """Return a table for a spreadsheet: one line per explorer, empty where there is no figure."""
+    """Return a table for a spreadsheet: one line per explorer, empty if there is no figure."""
     records = [replay_row_record(row, common_steps) for row in rows]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")

@@ -29,10 +29,10 @@ class Report:
     path: Path
     n_bytes: int
     n_runs: int
-    runs: tuple[str, ...]  # their folders, or labels if they are in memory alone
+    runs: tuple[str, ...]  # their folders, or their labels if they are not saved
 
     def record(self) -> dict[str, Any]:
-        """Return what was written as JSON has it."""
+        """Return what was written as `--json` prints it."""
         return {"path": str(self.path), "bytes": self.n_bytes, "runs": list(self.runs)}
 
 
@@ -43,11 +43,11 @@ def report(
     axes: str | None = None,
     progress: bool | Progress | None = None,
 ) -> Report:
-    """Write runs as one HTML page that needs no network: results, figures, maps, pairs.
+    """Write runs to one HTML page that needs no network: results, figures, maps, pairs.
 
-    `runs` is an estimate, a run, a comparison, the folder of one, or several of them, which are
-    shown side by side. `axes` names two variables for the maps, as in `x,v`. Without a path the
-    page is `report.html`, in the folder of the run if there is one.
+    `runs` is an estimate, a run, a comparison, the folder of one of these, or a list of several,
+    which are shown side by side. `axes` names two variables for the maps, as in `x,v`. Without a
+    path the page is `report.html`, in the folder of the run if there is one.
 
     >>> import mdpdsl
     >>> run = mdpdsl.explore(mdpdsl.load("riverswim"), steps=200)
@@ -91,7 +91,7 @@ def plot(
 
 
 def figures() -> dict[str, str]:
-    """Return the figures that `plot` draws, each with what it shows.
+    """Return the names of the figures that `plot` draws, with a description of each.
 
     >>> import mdpdsl
     >>> "worst" in mdpdsl.figures()
@@ -101,7 +101,7 @@ def figures() -> dict[str, str]:
 
 
 def _opened(runs: Reported) -> list[RunResult]:
-    """Return results; folders are read."""
+    """Return the results; read folders."""
     if isinstance(runs, RunResult):
         return [runs]
     if isinstance(runs, Comparison):
@@ -119,7 +119,7 @@ def _opened(runs: Reported) -> list[RunResult]:
 
 
 def _default(runs: Reported, found: Sequence[RunResult]) -> Path:
-    """Return the page beside what it is about, if that is in one folder."""
+    """Return the path of the page: in the folder of the runs, if they are all in one."""
     if isinstance(runs, list | tuple) and len(runs) == 1:
         runs = runs[0]
     if isinstance(runs, str | Path) and Path(runs).is_dir():

@@ -1,1 +1,1 @@
-"""Runs on disk: the one owner of their folders, file names, records and locks."""
+"""Runs on disk: only this package knows their folders, file names, records and locks."""

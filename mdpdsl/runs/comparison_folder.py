@@ -1,4 +1,4 @@
-"""The folder of a comparison: a run for each row, and the list of those that are finished."""
+"""The folder of a comparison: a run for each row, and the list of finished rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mdpdsl.runs.records import RunConfiguration
 
 
 class ComparisonDirectory:
-    """A folder that holds a run of each row; a row that was stopped can be resumed as a run."""
+    """A folder with a run for each row; a row that was stopped can be resumed like any run."""
 
     def __init__(self, path: Path, model: str) -> None:
-        """Make the folder; raise RunError where there is something already."""
+        """Make the folder; raise RunError if there is something in it already."""
         self.path = path
         self._model = model
         self._rows: list[str] = []
@@ -31,12 +31,12 @@ class ComparisonDirectory:
     def begin(
         self, settings: Mapping[str, Any], configuration: RunConfiguration, source: str
     ) -> RunDirectory:
-        """Make the run of the next row."""
+        """Create the run of the next row."""
         name = row_folder(len(self._rows) + 1, settings)
         return RunDirectory.create(self.path / name, configuration, source)
 
     def finish(self, run: RunDirectory) -> None:
-        """List a row whose results are written."""
+        """Add a row to the list once its results are written."""
         self._rows.append(run.path.name)
         record = {"format": 1, "model": self._model, "rows": self._rows}
         write_json(self.path / COMPARISON, record)
@@ -59,7 +59,7 @@ def is_comparison(path: Path) -> bool:
 
 
 def run_folders(paths: Sequence[str | Path]) -> list[Path]:
-    """Return the runs that paths name: a comparison names those of all its rows."""
+    """Return the folders of runs; the folder of a comparison gives the runs of all its rows."""
     found: list[Path] = []
     for path in map(Path, paths):
         if not is_comparison(path):

@@ -1,14 +1,14 @@
-"""The folder of a run: its layout, every file name once, created and read.
+"""The folder of a run: its layout and file names; creating and opening it.
 
     run.json          everything that determines the run
-    model.mdp         the text of its model; model.npz where the model was stored, not built
+    model.mdp         the text of its model; model.npz if the model was read, not built
     summary.json      the results, written last
-    trial-000/        of each trial: state.npz to resume it, counts, metrics, the estimate
-    log.npz           a log that is replayed
-    log.csv           what a live system showed, and progress.json, how long it took
-    warm_start.npz    counts that the run began with
+    trial-000/        a folder per trial: state.npz to resume it, counts, metrics, the estimate
+    log.npz           the log of a replay
+    log.csv           the observations of a live system; progress.json has the time it took
+    warm_start.npz    the counts that the run started with
 
-Runs of `estimate` and of live systems have no trials: their arrays lie in the folder itself.
+Runs of `estimate` and of live systems have no trials: their arrays are in the folder itself.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ RADII, INTERVALS, REJECTED = "radii.npz", "intervals.npz", "rejected.json"
 REPLAYED_LOG, LIVE_LOG, PROGRESS = "log.npz", "log.csv", "progress.json"
 WARM_START = "warm_start.npz"
 COMPARISON = "comparison.json"
-#: What other verbs add to a run when they are not told where to write.
+#: Files that other verbs add to a run if no path is given.
 PLAN, REPORT = "plan.csv", "report.html"
 
-#: What a run that is resumed will write anew.
+#: Files that a resumed run writes anew.
 RESULTS = (COUNTS, ESTIMATE, RADII, INTERVALS, METRICS, REJECTED, SUMMARY)
 
-#: Folders of runs that nobody named.
+#: The folder of runs that were not given a name.
 RUNS = Path("runs")
 
 
@@ -51,7 +51,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, configuration: RunConfiguration, source: str) -> RunDirectory:
-        """Make a new folder and lock it; raise RunError where there is something already."""
+        """Make a new folder and lock it; raise RunError if there is something in it already."""
         try:
             lock = lock_new_folder(path)
             run = cls(path, lock)
@@ -67,7 +67,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path, *, to_write: bool = False) -> tuple[RunDirectory, RunConfiguration]:
-        """Open a run to read it, or locked, to resume it."""
+        """Open a run to read it, or lock it to write to it."""
         try:
             record = json.loads((path / RUN).read_text("utf-8"))
             if record.get("format") != FORMAT:
@@ -99,19 +99,19 @@ class RunDirectory:
         return self.path / f"trial-{index:03d}"
 
     def array_folders(self, configuration: RunConfiguration) -> list[Path]:
-        """Return the folders that have arrays: those of the trials, or the run's own."""
+        """Return the folders with arrays: those of the trials, or that of the run."""
         if not configuration.has_trials:
             return [self.path]
         return [self.trial(index) for index in range(configuration.trials)]
 
     def summary(self) -> dict[str, Any] | None:
-        """Read the results; None while the run is not finished. Raise ValueError if damaged."""
+        """Read the results; None if the run is not finished. Raise ValueError if damaged."""
         path = self.path / SUMMARY
         if not path.exists():
             return None
         found = json.loads(path.read_text("utf-8"))
         if not isinstance(found, dict):
-            raise ValueError(f"{path} holds no summary")
+            raise ValueError(f"{path} is not a summary")
         return found
 
     def write_summary(self, record: Mapping[str, Any]) -> None:
@@ -120,13 +120,13 @@ class RunDirectory:
 
 
 def require_new(path: Path) -> None:
-    """Raise RunError where a folder that is to be made has something in it already."""
+    """Raise RunError if a new folder has something in it already."""
     if path.exists() and (not path.is_dir() or any(p.name != LOCK for p in path.iterdir())):
         raise RunError(f"{path} exists already; choose another folder, or resume it")
 
 
 def lock_new_folder(path: Path) -> FolderLock:
-    """Make a folder and lock it before anything is in it."""
+    """Make a folder, and lock it before anything is written."""
     if path.exists() and not path.is_dir():
         require_new(path)
     path.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ def lock_new_folder(path: Path) -> FolderLock:
 
 
 def new_folder(name: str) -> Path:
-    """Return a folder for a run, named by the time, that does not exist yet."""
+    """Return a path for a new run, with the time in its name."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     folder = RUNS / f"{name}-{stamp}"
     number = 1

@@ -1,8 +1,8 @@
 """One writer at a time: a lock on a folder that ends with the process that holds it.
 
-The lock is the operating system's, on a file in the folder that names its holder. It goes when the
-process does, however it ends, so a file that a killed process left behind locks nothing. Processes
-that are forked to help do not inherit it.
+The operating system locks a file in the folder; the file names the process that holds the lock. The
+lock ends with the process, however that ends, so a file that a killed process left behind locks
+nothing. Child processes do not inherit the lock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mdpdsl.diagnostics import RunError
 
 LOCK = ".lock"
 
-#: What this process holds: the system's lock does not keep a process from locking twice.
+#: The locks of this process: the operating system lets a process lock a file twice.
 _held: set[Path] = set()
 
 
@@ -25,7 +25,7 @@ class FolderLock:
     """Holds a folder for this process until it is released."""
 
     def __init__(self, folder: Path) -> None:
-        """Lock a folder that exists; raise RunError, which names the holder, where it is locked."""
+        """Lock an existing folder; if it is locked, raise a RunError that names the holder."""
         self._path = folder.resolve() / LOCK
         if self._path in _held:
             raise RunError(f"{folder} is already being written by this process")
@@ -63,7 +63,7 @@ def _locked_file(path: Path, folder: Path) -> int:
                     f"{folder} is being written by {_holder(path)}; wait for it, stop it, or "
                     "choose another folder"
                 )
-            # The holder before may have removed the file between the two calls above.
+            # The previous holder may have removed the file between the two calls above.
             if path.exists() and os.stat(path).st_ino == os.fstat(file).st_ino:
                 os.ftruncate(file, 0)
                 holder = {"pid": os.getpid(), "host": socket.gethostname()}

@@ -12,7 +12,7 @@ from mdpdsl.runs.records import RunConfiguration
 
 @dataclass(frozen=True)
 class RunPlace:
-    """A run directory and the folder in it that has the arrays: its own, or a trial's."""
+    """The folder of a run, and the one with its arrays: the same, or that of a trial."""
 
     run: RunDirectory
     configuration: RunConfiguration
@@ -20,7 +20,7 @@ class RunPlace:
 
 
 def run_place(path: Path) -> RunPlace:
-    """Find the arrays of a run; of several trials those of the first, unless the path has one."""
+    """Find the arrays of a run; of several trials, those of the first unless the path names one."""
     if path.is_file():
         path = path.parent
     if is_run(path):
@@ -43,7 +43,7 @@ def is_trial(path: Path) -> bool:
 
 
 def place_of_arrays(path: Path) -> RunPlace | None:
-    """Return the run that a path is in; None for a file of its own."""
+    """Return the run that a path belongs to; None for a file outside of runs."""
     if path.suffix != ".npz":
         return run_place(path)
     folder = path.parent
@@ -57,7 +57,7 @@ def place_of_arrays(path: Path) -> RunPlace | None:
 
 
 def what_is_missing(place: RunPlace, file: str) -> tuple[str, str]:
-    """Say why a run has no estimate or counts, and what to do."""
+    """Return why a run has no estimate or counts, and what to do."""
     run, command = place.run.path, place.configuration.command
     try:
         summary = place.run.summary()
@@ -73,6 +73,6 @@ def what_is_missing(place: RunPlace, file: str) -> tuple[str, str]:
     reason = summary.get("estimate_missing") or "the file is gone"
     return (
         f"the run {run} has no {file}: {reason}",
-        f"`mdpdsl plan {run}` works from the counts alone; fewer cells, or a log with the pairs "
-        "that were never seen, give an estimate",
+        f"`mdpdsl plan {run}` needs only the counts; for an estimate, use fewer cells, or a log "
+        "with the pairs that were never seen",
     )

@@ -1,4 +1,4 @@
-"""The models in a run's folder: the one that it started with, and the one that it estimated."""
+"""The models in the folder of a run: the one it started with, and the one it estimated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mdpdsl.runs.records import RunConfiguration
 
 
 def resumed_model(run: RunDirectory, configuration: RunConfiguration) -> Model:
-    """Return the model that a run started with, from its folder alone."""
+    """Return the model that a run started with, as its folder keeps it."""
     stored = run.path / EXPLORED
     if stored.exists():
         return read_model(stored)
@@ -37,7 +37,7 @@ def resumed_model(run: RunDirectory, configuration: RunConfiguration) -> Model:
 def estimated_model(place: RunPlace, path: str, *, all_states: bool) -> StoredModel:
     """Return the model that a run estimated, over the states that its estimate can reach, or all.
 
-    Raise ModelError where the run has no estimate, ValueError or OSError where it cannot be read.
+    Raise ModelError if the run has no estimate, ValueError or OSError if it cannot be read.
     """
     began = time.perf_counter()
     file = place.folder / ESTIMATE
@@ -62,9 +62,9 @@ def estimated_model(place: RunPlace, path: str, *, all_states: bool) -> StoredMo
 
 
 def run_counts(place: RunPlace) -> tuple[Model, Counts]:
-    """Return the counts of a run and the model over whose pairs they are; raise ModelError.
+    """Return the model that the counts of a run belong to, and the counts; raise ModelError.
 
-    The model is the estimate with all its states; where that was too large to keep, the run's own.
+    The model is the estimate with all its states; if that was too large to keep, the run's own.
     """
     try:
         if (place.folder / ESTIMATE).exists():
@@ -87,6 +87,6 @@ def unreadable(message: str, help_text: str) -> ModelError:
 
 
 def cannot_read(error: OSError, path: str | Path) -> ModelError:
-    """Return the error of a file that the system does not give."""
+    """Return the error of a file that cannot be opened."""
     reason = (error.strerror or str(error)).lower()
     return unreadable(f"cannot read {error.filename or path}: {reason}", "check the path")

@@ -1,1 +1,1 @@
-"""A live system: a rig, a simulator of one's own, a Gymnasium environment."""
+"""Exploring live systems: a rig, your own simulator, a Gymnasium environment."""

@@ -1,4 +1,4 @@
-"""A live system under the verb `explore`: connected, explored with progress, resumed."""
+"""The verb `explore` on a live system: connect to it, explore it with progress, resume."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mdpdsl.runs.directory import RunDirectory, new_folder, require_new
 from mdpdsl.runs.records import RunConfiguration, SystemRecord
 from mdpdsl.runs.run_models import resumed_model
 
-#: Seconds between two looks at a run.
+#: Seconds between two updates of the progress.
 LOOK_SECONDS = 0.2
 
 
@@ -40,7 +40,7 @@ def explore_system(
     settings: Mapping[str, object],
     explorer: ExplorerFactory | None = None,
 ) -> ExploreRun:
-    """Explore a system, or an environment by its id; with `out` every observation is kept."""
+    """Explore a system, or an environment by its id; with `out`, keep every observation."""
     spaces = whole_space(model)
     chosen_settings(spaces, settings)
     connected = _connected(spaces, system, env, env_arguments, seed)
@@ -72,18 +72,18 @@ def resume_system(
     progress: bool | Progress | None,
     explorer: ExplorerFactory | None = None,
 ) -> ExploreRun:
-    """Continue a live run; one of an environment can be made again from its record."""
+    """Continue a live run; an environment is made again from its record."""
     record = configuration.system
     assert record is not None
     if system is None and record.kind != "gymnasium":
         raise RunError(
-            f"{path} explores a system that a program calls; resume it there, with "
+            f"{path} explores a system that belongs to a Python program; resume it there, with "
             f'mdpdsl.explore(model, system=system, resume="{path}")'
         )
     loaded = resumed_model(RunDirectory.open(path)[0], configuration)
     if model is not None and whole_space(model).graph.hash != configuration.hash:
         raise RunError(
-            f"{path} is a run of another model than {model.name} is now; start a new one"
+            f"{path} is a run of another model than the present {model.name}; start a new one"
         )
     env = None if system is not None else str(record.env)
     connected = _connected(loaded, system, env, record.arguments or {}, configuration.seed)
@@ -120,7 +120,7 @@ def _connected(
     identifier = env or _environment_name(system)
     product = model.graph.actions.product
     wrapped = GymSystem(made, product, seed=seed, name=identifier, arguments=arguments)
-    if env is None:  # not to be made again from its name
+    if env is None:  # cannot be made again from its name
         wrapped.record = SystemRecord("callback", identifier)
     live_columns(model.checked, wrapped.columns, identifier)
     return wrapped
@@ -172,7 +172,7 @@ def _explored(
 def _looks(
     update: Progress | None, total: int, n_pairs: int
 ) -> tuple[Watch | None, Checkpoint | None]:
-    """Return what shows the steps done five times a second, with the last measures."""
+    """Return callbacks that show the steps done and the last measures, five times a second."""
     if update is None:
         return None, None
     looked, last = 0.0, None

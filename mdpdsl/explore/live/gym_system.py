@@ -1,9 +1,9 @@
-"""A Gymnasium environment as a live system: observations to columns, actions to its own.
+"""A Gymnasium environment as a live system: its observations as columns, its actions from ours.
 
-An observation is offered as the columns obs_0, obs_1, … (and `obs` where it is one whole number);
-the parts of a dictionary have its keys for names (`position_0`). Actions with values become the
-numbers of a Box, of a Discrete or of a MultiDiscrete space in the order of declaration; named ones
-their places.
+An observation has the columns obs_0, obs_1, … (and `obs` if it is a single whole number); the parts
+of a dictionary are named after its keys (`position_0`). Actions with values become the numbers of a
+Box, Discrete or MultiDiscrete space, in the order in which they are declared; named actions become
+their positions, counted from the first.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from mdpdsl.diagnostics import SettingsError
 from mdpdsl.graph.space import Product, Value, Variable
 from mdpdsl.runs.records import SystemRecord
 
-#: Columns that an observation may have; what has more is a picture, or should be summed up first.
+#: The most columns of an observation; one with more is a picture, or should be condensed first.
 MOST_COLUMNS = 1_000
 INSTALL = 'pip install "mdpdsl[gym]"'
 
-#: Adds the values of an observation, in the order of its columns.
+#: Appends the values of an observation to a list, in the order of its columns.
 _Reader = Callable[[Any, list[Value]], None]
 
 
 class GymSystem:
-    """One environment; every episode begins with a seed of its own, from the run's."""
+    """One environment; each episode has its own seed, derived from the seed of the run."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class GymSystem:
         name: str = "the environment",
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
-        """Take an environment; raise SettingsError where it and the model do not fit."""
+        """Wrap an environment; raise SettingsError if it does not fit the model."""
         self.env = env
         self.name = name
-        #: What a run needs to make the environment again.
+        #: What is needed to make the environment again.
         self.record = SystemRecord("gymnasium", env=name, arguments=dict(arguments or {}))
         self._seed = seed
         self._episode = 0
@@ -53,7 +53,7 @@ class GymSystem:
         self._actions = _action_table(env.action_space, actions, name)
 
     def seed_episode(self, episode: int) -> None:
-        """Say which episode begins next: its seed is made from its number and the run's seed."""
+        """Set the number of the next episode: its seed follows from this and the run's seed."""
         self._episode = episode
 
     def reset(self) -> dict[str, Value]:
@@ -63,13 +63,13 @@ class GymSystem:
         return self._observed(observation)
 
     def step(self, action: Mapping[str, Value]) -> tuple[dict[str, Value], bool]:
-        """Do an action; return what is observed, and whether the episode is over."""
+        """Take an action; return what is observed, and whether the episode is over."""
         chosen = self._actions[tuple(action.values())]
         observation, _, is_terminated, is_truncated, _ = self.env.step(chosen)
         return self._observed(observation), bool(is_terminated or is_truncated)
 
     def close(self) -> None:
-        """Let go of the environment."""
+        """Close the environment."""
         self.env.close()
 
     def _observed(self, observation: Any) -> dict[str, Value]:
@@ -81,25 +81,25 @@ class GymSystem:
 
 
 def make_environment(identifier: str, arguments: Mapping[str, Any]) -> Any:
-    """Make an environment by its id; raise SettingsError where there is none."""
+    """Make an environment by its id; raise SettingsError if that fails."""
     try:
         import gymnasium
     except ImportError:
-        raise SettingsError(f"--env needs the package gymnasium; {INSTALL}") from None
+        raise SettingsError(f"`env=` needs the package gymnasium: {INSTALL}") from None
     try:
         return gymnasium.make(identifier, **arguments)
     except gymnasium.error.UnregisteredEnv as error:
-        known = '`python -c "import gymnasium; gymnasium.pprint_registry()"` lists them'
+        known = '`python -c "import gymnasium; gymnasium.pprint_registry()"` lists all'
         raise SettingsError(f"there is no environment {identifier}: {error}\n{known}") from None
     except gymnasium.error.DependencyNotInstalled as error:
-        raise SettingsError(f"{identifier} needs a package that is not there: {error}") from None
+        raise SettingsError(f"{identifier} needs a missing package: {error}") from None
     except Exception as error:  # whatever the environment's own code raises
-        told = f"{type(error).__name__}: {error}"
-        raise SettingsError(f"cannot make the environment {identifier}: {told}") from None
+        reason = f"{type(error).__name__}: {error}"
+        raise SettingsError(f"cannot make the environment {identifier}: {reason}") from None
 
 
 def _reader(space: Any, base: str, names: list[str], system: str) -> _Reader:
-    """Name the columns of a space, and return what reads them."""
+    """Add the names of a space's columns; return the function that reads their values."""
     kind = type(space).__name__
     if kind == "Discrete":
         names.append(f"{base}_0" if base == "obs" else _safe(base))
@@ -117,7 +117,7 @@ def _reader(space: Any, base: str, names: list[str], system: str) -> _Reader:
 
         return read_tuple
     if kind == "Dict":
-        # The keys alone are the names: `position_0`, and of a nested one `arm_position_0`.
+        # Names consist of the keys alone: `position_0`, and `arm_position_0` if nested.
         prefix = "" if base == "obs" else f"{base}_"
         by_key = {
             key: _reader(part, _word(f"{prefix}{key}"), names, system)
@@ -130,8 +130,8 @@ def _reader(space: Any, base: str, names: list[str], system: str) -> _Reader:
 
         return read_dictionary
     raise SettingsError(
-        f"{system} observes a space of the kind {kind}, which has no columns; wrap it into one "
-        "with numbers (Box, Discrete, MultiDiscrete, Dict or Tuple of these)"
+        f"{system} has observations of the kind {kind}, which has no columns; wrap it so that it "
+        "observes numbers (Box, Discrete, MultiDiscrete, Dict or Tuple of these)"
     )
 
 
@@ -142,8 +142,8 @@ def _array_reader(space: Any, base: str, names: list[str], system: str) -> _Read
     if is_picture or len(names) + n > MOST_COLUMNS:
         what = "a picture" if is_picture else "an array"
         raise SettingsError(
-            f"{system} observes {what} of shape {shape}, which no state variable can be read from; "
-            "wrap it into an environment that observes a few numbers"
+            f"{system} observes {what} of shape {shape}, from which no state variable can be read; "
+            "wrap it in an environment that observes a few numbers"
         )
     if not shape:
         names.append(f"{base}_0" if base == "obs" else _safe(base))
@@ -163,13 +163,13 @@ def _is_whole(space: Any) -> bool:
 
 
 def _word(text: str) -> str:
-    """Make a name of the language out of a key."""
+    """Turn a key into a name of the language."""
     word = re.sub(r"\W", "_", text, flags=re.ASCII)
     return word if re.match(r"[A-Za-z]", word) else f"obs_{word.lstrip('_')}"
 
 
 def _safe(name: str) -> str:
-    """Return a name that an expression of the language may have."""
+    """Return a name that can be used in an expression of the language."""
     return f"{name}_0" if name in RESERVED or name in ("episode", "time") else name
 
 
@@ -183,7 +183,7 @@ def _distinct(names: list[str]) -> tuple[str, ...]:
 
 
 def _action_table(space: Any, actions: Product, system: str) -> dict[tuple[Value, ...], Any]:
-    """Return the environment's action for each of the model's, by the values of its factors."""
+    """Return the environment's action for each action of the model, by its values."""
     kind = type(space).__name__
     variables = actions.variables
     if kind == "Box":
@@ -202,8 +202,8 @@ def _action_table(space: Any, actions: Product, system: str) -> dict[tuple[Value
         ]
     else:
         raise SettingsError(
-            f"{system} takes actions of the space {space}, which no actions of a model become; "
-            "wrap it into one with a Box, Discrete, MultiDiscrete or MultiBinary action"
+            f"{system} takes actions of the space {space}, which a model's actions cannot become; "
+            "wrap it so that its action is a Box, Discrete, MultiDiscrete or MultiBinary"
         )
     found: dict[tuple[Value, ...], Any] = {}
     for code in range(actions.size):
@@ -240,11 +240,11 @@ def _box_values(space: Any, variables: tuple[Variable, ...], system: str) -> lis
     for i, variable in enumerate(variables):
         if variable.kind == "enum":
             raise SettingsError(
-                f"{system} takes numbers from {low[i]:g} to {high[i]:g} as its action, and "
+                f"{system} takes numbers from {low[i]:g} to {high[i]:g} as its action, but "
                 f"{variable.describe()} has names; write `action u in {{…}}` with numbers"
             )
         values = variable.values(np.arange(variable.size))
-        # As the space has them: 0.1 in single precision is not below a limit of 0.1.
+        # In the precision of the space: as a double, 0.7 exceeds a limit of 0.7 in single.
         there = values.astype(space.dtype)
         is_fine = (there >= low[i]) & (there <= high[i])
         if np.issubdtype(space.dtype, np.integer):
@@ -263,8 +263,8 @@ def _whole_values(variable: Variable, n: int, start: int, system: str) -> list[f
         if variable.size != n:
             raise SettingsError(
                 f"{system} has {n} actions and the model names {variable.size} "
-                f"({', '.join(variable.members)}); for some of them only, give their numbers, as "
-                f"in `action a in {{{start}, {start + n - 1}}}`"
+                f"({', '.join(variable.members)}); to use only some of them, give their numbers, "
+                f"as in `action a in {{{start}, {start + n - 1}}}`"
             )
         return [float(start + i) for i in range(n)]
     values = variable.values(np.arange(variable.size))

@@ -1,10 +1,10 @@
-"""A log that survives: every transition is in the file before anything is learnt from it.
+"""A log that survives crashes: every transition is in the file before the explorer learns from it.
 
-The last row of the file is the state the system is in, its action not yet known: a complete line
-with empty fields at its end. One step is one `write`: it fills those fields in, and adds the next
-state as the new last line. So a process that is killed leaves, whenever it is, a file whose
-transitions are those that were observed. After a loss of power the file may end anywhere; opening
-it again cuts off what is not whole.
+The last row of the file is the current state, whose action is not yet known: a complete line that
+ends with empty fields. One step is one `write`, which fills in these fields and adds the next state
+as the new last line. So at whatever moment a process is killed, the file contains exactly the
+transitions that were observed. After a power failure the file may end anywhere; opening it again
+cuts off an incomplete end.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from mdpdsl.diagnostics import RunError
 from mdpdsl.explore.live.observed import LiveColumns
 from mdpdsl.files import write_text
 
-#: Seconds of observation that a loss of power may cost. To wait for the disk at every row would
-#: cost milliseconds of each step; a killed process, unlike a lost computer, costs nothing at all.
+#: Seconds of observations that a power failure may cost. Waiting for the disk at every row would
+#: cost milliseconds per step. If only the process is killed, nothing is lost.
 SYNC_SECONDS = 1.0
-#: Bytes at the end of a file among which its last lines are looked for.
+#: The last lines of a file are searched for in this many bytes at its end.
 _TAIL_BYTES = 1 << 20
 
 
@@ -31,7 +31,7 @@ class LiveLog:
     """A log file that one run writes."""
 
     def __init__(self, path: Path, columns: LiveColumns) -> None:
-        """Open a log, or begin one; raise RunError where it is in use or another's."""
+        """Open a log, or begin one; raise RunError if it is in use or has other columns."""
         self.path = path
         self.columns = columns
         self.rows = 0
@@ -64,12 +64,12 @@ class LiveLog:
         self._write(f"{done}\n{row}", len(self._blank))
 
     def sync(self) -> None:
-        """Have all rows on the disk."""
+        """Wait until all rows are on the disk."""
         os.fsync(self._file)
         self._synced = time.monotonic()
 
     def close(self) -> None:
-        """Have all rows on the disk, and let others write."""
+        """Write all rows to the disk, and let others write."""
         if self.is_open:
             try:
                 self.sync()
@@ -78,7 +78,7 @@ class LiveLog:
                 self._file = -1
 
     def _write(self, text: str, replaced: int) -> None:
-        """Write over the last bytes of the file, and on."""
+        """Write text at the end of the file, over its last `replaced` bytes."""
         content = text.encode("utf-8")
         place = self._end - replaced
         while content:
@@ -90,7 +90,7 @@ class LiveLog:
             self.sync()
 
     def _mend(self) -> None:
-        """Cut off what a crash left unfinished, and have the last row wait for its action."""
+        """Cut off what a crash left incomplete, so that the last row is without an action."""
         header = _line(self.columns.all).encode("utf-8")
         size = os.fstat(self._file).st_size
         if os.pread(self._file, len(header), 0) != header:
@@ -100,12 +100,12 @@ class LiveLog:
             )
         first = max(len(header), size - _TAIL_BYTES)
         tail = os.pread(self._file, size - first, first)
-        if first > len(header):  # to the start of a line
+        if first > len(header):  # skip to the start of a line
             cut = tail.find(b"\n") + 1
             first, tail = first + cut, tail[cut:]
         mended = mended_tail(tail, len(self.columns.all), len(self.columns.actions))
         if mended != tail:
-            last = mended.rfind(b"\n", 0, len(mended) - 1) + 1  # the rows before are as they were
+            last = mended.rfind(b"\n", 0, len(mended) - 1) + 1  # the rows before it are unchanged
             os.pwrite(self._file, mended[last:], first + last)
             os.ftruncate(self._file, first + len(mended))
             os.fsync(self._file)
@@ -113,7 +113,7 @@ class LiveLog:
 
 
 class Unwritten:
-    """The log of a run that keeps nothing but its counts."""
+    """The log of a run that keeps only its counts."""
 
     path = Path("the observations")
 
@@ -133,11 +133,11 @@ class Unwritten:
 
 
 def mended_tail(tail: bytes, n_columns: int, n_actions: int) -> bytes:
-    """Return the end of a log without what is not whole, its last row without an action.
+    """Return the end of a log without an incomplete row; the last row is left without an action.
 
-    `tail` begins at the start of a line. What a row observed is whole where a comma follows it.
+    `tail` begins at the start of a line. What a row observed is complete if a comma follows it.
     """
-    tail = tail.partition(b"\0")[0]  # what a disk has not written reads as zeros
+    tail = tail.partition(b"\0")[0]  # parts that the disk has not written read as zeros
     lines = tail.split(b"\n")
     while lines:
         fields = _parsed(lines[-1])
@@ -171,7 +171,7 @@ def _line(fields: Sequence[str]) -> str:
 
 
 def _lock(file: int, path: Path) -> None:
-    """Refuse a second writer; the lock goes with the process."""
+    """Refuse a second writer; the lock ends with the process."""
     if os.name != "posix":
         return
     import fcntl

@@ -1,7 +1,7 @@
-"""The loop of a live run: act, observe, write down, learn.
+"""The loop of a live run: act, observe, write to the log, learn.
 
-The log is all that a run is: what the explorer knows, the measures over time and what was rejected
-are functions of it, so a run goes on from its log alone.
+Everything follows from the log: what the explorer knows, the measures over time and what was
+rejected. So the log is all that is needed to resume a run.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ from mdpdsl.graph.space import Value
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.sequences import TransitionTable
 
-#: Episodes one after the other whose first observation is no state, before a run gives up.
+#: A run stops after this many episodes in a row whose first observation is not a state.
 MOST_BAD_STARTS = 20
 
-#: Told the steps done after each of them; returns False to stop.
+#: Called after each step with the number of steps done; returns False to stop.
 Watch = Callable[[int], bool | None]
 
-#: Told the measures of a checkpoint.
+#: Called with the measures of each checkpoint.
 Checkpoint = Callable[[Measures], None]
 
 
 class LiveError(RunError):
-    """A live run that cannot go on; what was observed until then is kept."""
+    """A live run failed; everything observed before is kept."""
 
     status = 1
 
 
 class LiveSystem(Protocol):
-    """What is explored."""
+    """A system that can be explored live."""
 
     def reset(self) -> Mapping[str, Any]:
         """Begin an episode; return what is observed, by column."""
 
     def step(self, action: Mapping[str, Value], /) -> tuple[Mapping[str, Any], bool]:
-        """Do an action; return what is observed, and whether the episode is over."""
+        """Take an action; return what is observed, and whether the episode is over."""
 
 
 @runtime_checkable
 class SeededSystem(Protocol):
-    """A system that is told, before `reset`, the number of the episode: to draw by it."""
+    """A system that gets the number of each episode before `reset`, to seed its random draws."""
 
     def seed_episode(self, episode: int, /) -> None:
-        """Take note of the episode that begins next."""
+        """Set the number of the next episode."""
 
 
 class LiveLoop:
-    """A live run on its way."""
+    """A live run in progress."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class LiveLoop:
         self._system = system
         self._name = name
         self._seed = seed
-        self._first: dict[str, Value] | None = None  # of an episode that has begun
+        self._first: dict[str, Value] | None = None  # first observation of an episode already begun
         self._time = -1  # of the last row
 
     @property
@@ -122,9 +122,9 @@ class LiveLoop:
         path: Path | None,
         warm_start: Counts | None,
     ) -> None:
-        """Open the log, and learn what it has and what the run began with.
+        """Open the log; let the explorer learn from it and from the warm start.
 
-        Without a path nothing is written: only the counts are kept.
+        Without a path nothing is written; only the counts are kept.
         """
         self.log: LiveLog | Unwritten = Unwritten() if path is None else LiveLog(path, columns)
         self.observer = Observer(model, self.graph, columns, self.log.path)
@@ -143,9 +143,9 @@ class LiveLoop:
         self._actions = [product.native(action) for action in range(product.size)]
 
     def run(self, watch: Watch | None, checkpoint: Checkpoint | None = None) -> None:
-        """Explore to the end, or until the watch or Ctrl-C says stop; raise LiveError.
+        """Explore to the end, or until `watch` or Ctrl-C stops the run; raise LiveError.
 
-        `checkpoint` is told the measures when they are taken.
+        `checkpoint` is called with the measures whenever they are taken.
         """
         pending = [t for t in checkpoints(self.settings.steps) if t > self.done]
         if not pending:
@@ -174,16 +174,16 @@ class LiveLoop:
                 self.timed_steps += self.done - n_before
 
     def close(self) -> None:
-        """Have the log on the disk."""
+        """Write the log to disk and close it."""
         self.log.close()
 
     def measured(self, counts: Counts) -> Measures:
-        """Measure with the estimated complexities, over the pairs visited."""
+        """Return the measures with the estimated complexities, over the pairs visited."""
         c_hat, kappa = estimated_complexity(counts), self.settings.kappa
         return measure(self.done, counts.visits, c_hat, kappa, over_visited=True)
 
     def _begin(self) -> int:
-        """Begin an episode; return its first state, -1 where it is none."""
+        """Begin an episode; return its first state, or -1 if the observation is rejected."""
         observed = self._first or self.reset()
         self._first = None
         self._require_columns(observed)
@@ -195,7 +195,7 @@ class LiveLoop:
         return -1 if state is None else state
 
     def _step(self, state: int) -> int:
-        """Do one step; return the state reached, -1 where the episode is over or broken."""
+        """Do one step; return the state reached, or -1 if the episode is over or broken off."""
         explorer = self.explorer
         action = explorer.act(state)
         answer = self._called("do a step", self._system.step, self._actions[action])
@@ -203,7 +203,7 @@ class LiveLoop:
             found, is_end = answer
         except (TypeError, ValueError):
             raise LiveError(
-                f"{self._name} answered a step with {answer!r:.80}; expected two things: what is "
+                f"{self._name} returned {answer!r:.80} for a step; expected two things: what is "
                 "observed, and whether the episode is over"
             ) from None
         observed = self._plain(found)
@@ -220,14 +220,14 @@ class LiveLoop:
         return -1 if is_end else following
 
     def _called(self, what: str, function: Callable[..., Any], *arguments: object) -> Any:
-        """Call the system; whatever it raises ends the run."""
+        """Call the system; any exception ends the run."""
         began = time.perf_counter()
         try:
             return function(*arguments)
         except Exception as error:
-            told = f"{type(error).__name__}: {error}".rstrip(": ")
+            reason = f"{type(error).__name__}: {error}".rstrip(": ")
             raise LiveError(
-                f"{self._name} failed to {what}, after {self.done:,} steps: {told}"
+                f"{self._name} failed to {what}, after {self.done:,} steps: {reason}"
             ) from error
         finally:
             self.system_seconds += time.perf_counter() - began
@@ -244,7 +244,7 @@ class LiveLoop:
             raise LiveError(f"{self._name}: {error}") from None
 
     def _require_columns(self, observed: dict[str, Value]) -> None:
-        """Bring the columns into order; refuse others than the log has."""
+        """Put the columns in the order of the log; raise LiveError if they are not the same."""
         names = self._columns.observed
         if tuple(observed) == names:
             return
@@ -253,7 +253,7 @@ class LiveLoop:
             verb = "gives" if odd[0] in observed else "does not give"
             raise LiveError(
                 f"{self._name} {verb} the column `{odd[0]}`, unlike before; give the same columns "
-                f"every time ({', '.join(names)}), None for a value that is not there"
+                f"every time ({', '.join(names)}), with None for a missing value"
             )
         ordered = {name: observed[name] for name in names}
         observed.clear()
@@ -266,7 +266,7 @@ class LiveLoop:
             raise LiveError(f"cannot write {self.log.path}: {error.strerror}") from error
 
     def _replayed(self, replay: Replay, counts: Counts) -> Counts:
-        """Return all counts, and measure them at the checkpoints that are past."""
+        """Return all counts; add the measures of the checkpoints already passed."""
         table = TransitionTable(self.graph.n_pairs, self.graph.n_states)
         done, self.done = self.done, 0
         warm_start = counts
@@ -286,40 +286,40 @@ class LiveLoop:
         examples = [e.found for kept in self.observer.rejected.examples.values() for e in kept]
         reasons = ", ".join(f"{r}: {n:,}" for r, n in self.observer.rejected.counts.items())
         return (
-            f"{MOST_BAD_STARTS} episodes in a row began with something that is no state of the "
-            f"model ({reasons}; last {examples[-1]})"
+            f"{MOST_BAD_STARTS} episodes in a row began with an observation that is not a state "
+            f"of the model ({reasons}; the last: {examples[-1]})"
         )
 
 
 def _compile(graph: TransitionGraph, seed: int) -> None:
-    """Have the kernels compiled, or loaded, before a system is made to wait for an action."""
+    """Compile or load the kernels first, so that the system does not wait for its first action."""
     explorer = Explorer(graph, ExploreSettings(algorithm="random"), _generator(seed, 0))
     explorer.observe(0, explorer.act(0), 0)
 
 
 def _generator(seed: int, rows: int) -> np.random.Generator:
-    """Return what an explorer draws from after so many rows of its log."""
+    """Return the generator of an explorer whose log has this many rows."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0, rows)))
 
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Give a list that an interrupt (Ctrl-C) fills, so that a step is never cut in two.
+    """Yield a list to which Ctrl-C adds, so that no step is interrupted half-way.
 
-    A second one interrupts at once: the system may be waiting for something that never comes.
+    A second Ctrl-C interrupts at once, in case the system waits for something that never happens.
     """
-    told: list[int] = []
+    noted: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield told
+        yield noted
         return
 
     def interrupt(number: int, frame: object) -> None:
-        if told:
+        if noted:
             raise KeyboardInterrupt
-        told.append(number)
+        noted.append(number)
 
     previous = signal.signal(signal.SIGINT, interrupt)
     try:
-        yield told
+        yield noted
     finally:
         signal.signal(signal.SIGINT, previous)

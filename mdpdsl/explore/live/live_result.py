@@ -22,19 +22,19 @@ class LiveResult:
     """What a live run has found so far."""
 
     run: Path | None  # the folder; None if nothing was saved
-    is_finished: bool  # else it was stopped
+    is_finished: bool  # otherwise it was stopped
     steps: int  # of the system, rejected ones included
-    transitions: int  # observed in these steps
-    warm_transitions: int  # that the run began with
+    transitions: int  # counted in these steps
+    warm_transitions: int  # of the warm start
     episodes: int
-    counts: Counts  # of both
+    counts: Counts  # of all transitions, those of the warm start included
     measures: Measures  # with the estimated complexities
     history: tuple[Measures, ...]
     rejected: Rejections
     clipped: dict[str, int]
     seconds: float
-    system_seconds: float  # of these, in the system
-    timed_steps: int  # the steps that took these seconds
+    system_seconds: float  # the part of it spent in the system
+    timed_steps: int  # the steps done in that time
     residual: float
     estimate_missing: str | None  # why there is no estimate.npz
     rewards_missing: str | None  # why it has no rewards
@@ -50,7 +50,7 @@ class LiveResult:
 
 
 def live_record(configuration: RunConfiguration, result: LiveResult) -> ExploreRecord:
-    """Return what a live run came to: the truth is not known, so L is with the estimated c."""
+    """Return the record of a live run: the truth is not known, so L uses the estimated c."""
     measures, system = result.measures, configuration.system
     assert system is not None
     failed = measures.unvisited > 0

@@ -1,10 +1,10 @@
-"""The columns of a live run's log: what is observed, and actions, so that `estimate` reads them.
+"""The columns of a live run's log: observations and actions, in a form that `estimate` can read.
 
-A row is a state: its episode, its time, all that was observed there, and the action taken (nothing
-where an episode ends). What a model's `log` block says of the action, the episode and the time is
-turned around: a plain column is written under its name; an expression of one column gets, for each
-action, a number of which it was tried that the expression makes this action of it. Where there is
-none, the block cannot be followed, and the run is refused.
+A row is a state: its episode, its time, everything observed there, and the action taken (empty at
+the end of an episode). The model's `log` block says how to read the action, the episode and the
+time; here it is inverted. A plain column is written under its name. If the block computes an action
+from one column, we search for a number from which it computes each action, and write that number.
+If there is no such number, we cannot write a log that the block reads, and refuse the run.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mdpdsl.diagnostics import SettingsError, did_you_mean
 from mdpdsl.graph.space import FloatArray, Value, Variable
 
 EPISODE, TIME = "episode", "time"
-#: Columns named in a message.
+#: The most columns that a message names.
 MOST_NAMED = 30
-#: Episodes and times for which an expression is tried.
+#: An expression is tried with this many numbers of episodes and times.
 TRIED = 1_000
-#: Steps of time that differ by less, relatively, are the same.
+#: Time steps whose relative difference is smaller are the same.
 SAME_STEP = 1e-6
-#: What would end a field or a line of the log, or be taken for its delimiter.
+#: Characters that end a field or a line of the log, or may be mistaken for a delimiter.
 _FORBIDDEN = frozenset(',;\t\r\n"')
 
 
@@ -40,7 +40,7 @@ class LiveColumns:
     observed: tuple[str, ...]
     actions: tuple[str, ...]
     action_texts: tuple[tuple[str, ...], ...]  # by action, one text per column
-    restarts_time: bool  # with every episode; else it goes on, as the model reads no episodes
+    restarts_time: bool  # in every episode; otherwise it keeps counting, as the model reads none
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ class LiveColumns:
 
 
 def live_columns(model: CheckedModel, observed: Iterable[str], system: str) -> LiveColumns:
-    """Work out the columns; raise SettingsError where the model cannot be observed so."""
+    """Return the columns of a live log; raise SettingsError if the model cannot read them."""
     observed = tuple(observed)
     _check_names(observed, system)
     given = {column.key: column.term for column in model.log}
@@ -76,7 +76,7 @@ def live_columns(model: CheckedModel, observed: Iterable[str], system: str) -> L
 
 
 def text_of(value: Value) -> str:
-    """Write a value as a field of a log: reading it gives the value back."""
+    """Return a value as a field of a log; reading the field gives the value back."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, float) else str(value)
@@ -84,11 +84,11 @@ def text_of(value: Value) -> str:
 
 def _check_names(observed: Sequence[str], system: str) -> None:
     if not observed:
-        raise SettingsError(f"{system} observes nothing: a state needs at least one column")
+        raise SettingsError(f"{system} observes nothing; a state needs at least one column")
     for name in observed:
         if not isinstance(name, str) or not name or _FORBIDDEN & set(name):
             raise SettingsError(
-                f"{system} gives a column the name {name!r}; names are words, as `obs_0`"
+                f"{system} gives a column the name {name!r}; names are words such as `obs_0`"
             )
 
 
@@ -99,19 +99,19 @@ def _refuse_next_values(
     observed: Sequence[str],
     system: str,
 ) -> None:
-    """Refuse what would make the log's rows whole transitions: here a row is a state."""
+    """Refuse columns of next values: they would make a row a transition, but here it is a state."""
     spellings = {f"{name}'" for name in variables} | {f"next_{name}" for name in variables}
-    said = sorted(spellings & given.keys())
-    if said:
+    named = sorted(spellings & given.keys())
+    if named:
         raise SettingsError(
-            f"the log block of {model.name} gives next values ({', '.join(said)}); a live system "
-            "shows one state after the other: leave them out"
+            f"the log block of {model.name} gives next values ({', '.join(named)}); a live system "
+            "shows one state after the other, so leave them out"
         )
     there = sorted(spellings & set(observed) - set(variables))
     if there:
         raise SettingsError(
             f"{system} gives a column `{there[0]}`, which a log reads as a next value; "
-            "call it otherwise"
+            "give it another name"
         )
 
 
@@ -135,13 +135,13 @@ def _require_states(
     hint = f"{'; '.join(hints)}\n" if hints else ""
     raise SettingsError(
         f"{system} has no column{'s' if len(missing) > 1 else ''} {them}; its columns are {there}\n"
-        f"{hint}say in the model how each variable is observed, by a column or an expression of "
-        f"columns, for example\n\n{suggested_block(model, observed)}"
+        f"{hint}say in the model's log block how to read each variable, from a column or from an "
+        f"expression of columns, for example\n\n{suggested_block(model, observed)}"
     )
 
 
 def suggested_block(model: CheckedModel, observed: Sequence[str]) -> str:
-    """Return a log block with which a model can be observed: what is right in it stays."""
+    """Return entries for the log block of a model, for the variables that cannot be read yet."""
     given = {column.key: column.term for column in model.log}
     free = list(observed)
     lines = []
@@ -170,7 +170,7 @@ def _action_column(
             return names[0], [text_of(value) for value in found]
     raise SettingsError(
         f"the log block of {model.name} computes the action {variable.name} in a way that cannot "
-        "be turned around, so no log could be written that it reads; name its column, as in "
+        "be inverted, so the run cannot write a log that it reads; name the column, as in "
         f"`{variable.name} = {names[0] if names else variable.name}`"
     )
 
@@ -178,10 +178,10 @@ def _action_column(
 def _solutions(
     model: CheckedModel, variable: Variable, term: Term, column: str
 ) -> list[float] | None:
-    """Return numbers of a column of which a term makes each value of a variable; None if it fails.
+    """Return, for each value of a variable, a number of the column from which the term computes it.
 
-    What is tried: the value itself, the solution where the term is linear, the value's place, and
-    numbers on both sides of every number in the term.
+    The numbers tried are the value itself, the solution if the term is linear, the position of the
+    value, and numbers on both sides of every constant in the term. Return None if none of them fit.
     """
     sides = [c + shift for c in (0.0, *_constants(term)) for shift in (0.0, 1.0, -1.0, 0.5, -0.5)]
     at_zero, at_one = _evaluated(term, column, np.array([0.0, 1.0]))
@@ -202,7 +202,7 @@ def _solutions(
 def _cells(
     model: CheckedModel, variable: Variable, term: Term, column: str, numbers: FloatArray
 ) -> FloatArray:
-    """Return the cell that a term gives a variable for each number of a column, -1 for none."""
+    """Return a variable's cell, computed from each number of a column; -1 if there is none."""
     values = _evaluated(term, column, numbers)
     if term.type.kind == "enum":
         places = {model.symbols[m]: float(i) for i, m in enumerate(variable.members)}
@@ -211,7 +211,7 @@ def _cells(
 
 
 def _evaluated(term: Term, column: str, numbers: FloatArray) -> FloatArray:
-    """Return a term's value for each number of a column; NaN, or no symbol, where it has none."""
+    """Return a term's value for each number of a column; NaN, or -1 for an enum, if it has none."""
     frame = Frame(len(numbers), {("column", column): numbers})
     result = evaluate(term, frame)
     values: FloatArray = np.array(frame.full(result.values), np.float64)
@@ -232,8 +232,8 @@ def _constants(term: Term) -> list[float]:
 
 
 def _counting_column(key: str, term: Term | None, taken: set[str]) -> str:
-    """Return the column of the episode's or the time's number, which counts from 0."""
-    if key in taken:  # a variable has that name: the model reads no such column
+    """Return the column for the number of the episode or of the time step, which starts at 0."""
+    if key in taken:  # a variable has that name, so the model reads no such column
         return f"live_{key}"
     if term is None or isinstance(term, Read):
         return key if term is None else term.name
@@ -246,8 +246,8 @@ def _counting_column(key: str, term: Term | None, taken: set[str]) -> str:
         if key == TIME and np.all(steps > 0) and np.ptp(steps) < SAME_STEP * steps.mean():
             return names[0]
     raise SettingsError(
-        f"the log block computes `{key}` in a way that a live log, which counts 0, 1, 2, …, cannot "
-        f"follow; name a column instead, as in `{key} = {names[0] if names else key}`"
+        f"the log block computes `{key}` in a way that does not fit a live log, which counts from "
+        f"0 in steps of 1; name a column instead, as in `{key} = {names[0] if names else key}`"
     )
 
 
@@ -265,19 +265,19 @@ def _by_action(model: CheckedModel, tables: Sequence[Sequence[str]]) -> tuple[tu
 
 
 def _refuse_collisions(columns: LiveColumns, system: str) -> None:
-    """Refuse two columns of one name."""
+    """Refuse two columns with the same name."""
     named = [("the number of the episode", columns.episode), ("the time", columns.time)]
     named += [("an action", name) for name in columns.actions]
     seen: dict[str, str] = {}
     for what, name in named:
         if name in columns.observed:
             raise SettingsError(
-                f"{system} gives a column `{name}`, under which the log has {what}; call it "
-                "otherwise, or name another column in the model's log block"
+                f"{system} gives a column `{name}`, but the log uses that name for {what}; rename "
+                "it, or name another column in the model's log block"
             )
         if name in seen:
             raise SettingsError(
                 f"the log would have {seen[name]} and {what} both in the column `{name}`; give "
-                "each its own in the model's log block"
+                "each its own column in the model's log block"
             )
         seen[name] = what

@@ -1,8 +1,8 @@
-"""From what is observed to the state it is, one observation at a time.
+"""The state of each observation of a live system.
 
-What a log's reader would make of the row is what counts here, too: the usual case is worked out
-directly, and all that is unusual (a missing value, a text, a value out of range) is left to that
-reader, which also says what is wrong.
+It is the state that the reader of logs would find in the same row. Common values are converted
+directly; anything unusual (a missing value, a text, a value out of range) is passed to that reader,
+which also says what is wrong.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mdpdsl.logs.readers.log_file import BATCH_ROWS, LogFile, RawBatch
 from mdpdsl.logs.rejections import Rejections
 from mdpdsl.logs.sources import ColumnSources, column_sources
 
-#: The cell of a variable, and whether its value was clipped; None where it is not so simple.
+#: The cell of a variable, and whether its value was clipped; None if the reader has to decide.
 _Cell = Callable[[Mapping[str, Value]], tuple[int, bool] | None]
 
 
@@ -37,19 +37,19 @@ class Replay:
     """The steps of a log, in order."""
 
     pair: IntArray  # [n_steps]
-    next_state: IntArray  # [n_steps]  -1 where it could not be counted
+    next_state: IntArray  # [n_steps]  -1 if it could not be counted
     episodes: int
     rows: int
 
 
 def no_replay() -> Replay:
-    """Return the steps of a log that has none yet."""
+    """Return the steps of an empty log."""
     nothing = np.empty(0, np.int64)
     return Replay(nothing, nothing, 0, 0)
 
 
 class Observer:
-    """Reads states of a model out of observations, and keeps account of what is none."""
+    """Reads states of a model from observations, and keeps a record of those it rejects."""
 
     def __init__(
         self, model: CheckedModel, graph: TransitionGraph, columns: LiveColumns, path: Path
@@ -73,7 +73,7 @@ class Observer:
         )
 
     def state(self, observed: Mapping[str, Value], texts: Sequence[str], row: int) -> int | None:
-        """Return the state of a row of the log; None, and an account of it, where it is none."""
+        """Return the state of a row of the log; None if it is rejected, which is recorded."""
         code, clipped = 0, []
         for name, stride, cell_of in zip(self._names, self._strides, self._cells, strict=True):
             found = cell_of(observed)
@@ -92,7 +92,7 @@ class Observer:
         return state
 
     def replay(self) -> Replay:
-        """Read the whole log, its last row without an action, and what was rejected in it."""
+        """Read the whole log, whose last row has no action, and record what is rejected."""
         log = open_log(self.path)
         parts = [
             self._converter.records(raw) for raw in read_log(log, self.sources.columns, BATCH_ROWS)
@@ -102,7 +102,7 @@ class Observer:
             for name in ("state", "pair", "row")
         )
         acted = np.flatnonzero(pair[:-1] >= 0)
-        # A line that is missing in between, or is no row, leaves no successor.
+        # If the next line is missing or cannot be read, the step has no successor.
         follows = row[acted + 1] == row[acted] + 1
         return Replay(
             pair=pair[acted],
@@ -112,7 +112,7 @@ class Observer:
         )
 
     def _read(self, texts: Sequence[str], row: int) -> int | None:
-        """Have a row read as it will be read from the log."""
+        """Read a row as the reader of logs does."""
         import pyarrow as pa
 
         fields = dict(zip(self.columns.observed, texts, strict=True))
@@ -133,7 +133,7 @@ def sources_of(model: CheckedModel, columns: LiveColumns, path: Path) -> ColumnS
 
 
 def plain(value: Any, column: str) -> Value:
-    """Return an observed value as the language has them; None, nothing, becomes NaN."""
+    """Return an observed value as a value of the language; None becomes NaN."""
     if isinstance(value, np.generic | np.ndarray) and value.ndim == 0:
         value = value.item()
     if value is None:
@@ -141,8 +141,8 @@ def plain(value: Any, column: str) -> Value:
     if isinstance(value, bool | int | float | str):
         return value
     raise TypeError(
-        f"the column `{column}` has {value!r:.60}, of the type {type(value).__name__}; give a "
-        "number, a truth value or a text, each number in a column of its own"
+        f"the column `{column}` has {value!r:.60}, which is of type {type(value).__name__}; give a "
+        "number, a truth value or a text, and put each number in a column of its own"
     )
 
 

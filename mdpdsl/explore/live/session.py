@@ -1,8 +1,8 @@
 """Exploring a live system: a rig, another simulator, a Gymnasium environment.
 
 A system is any object with `reset()`, which begins an episode and returns what is observed, and
-`step(action)`, which does an action and returns what is observed then and whether the episode is
-over. Observations are mappings from columns to values, which the model reads as those of a log;
+`step(action)`, which takes an action and returns what is observed next and whether the episode is
+over. Observations are mappings from columns to values, which the model reads like those of a log;
 actions are mappings from the model's action variables to values. A Gymnasium environment is a
 system, too.
 """
@@ -64,31 +64,31 @@ def explore_live(
     checkpoint: Checkpoint | None = None,
     **settings: object,
 ) -> LiveResult:
-    """Explore a live system, and keep everything that is observed in a run directory.
+    """Explore a live system, and keep everything that is observed in the folder of a run.
 
-    A heater of which only the temperature can be read, and that is either on or off:
+    For example, a heater that is either on or off, and shows only its temperature:
 
         class Heater:
             def reset(self):
-                rig.switch("off"), rig.wait_until_cold()
+                rig.switch(False), rig.wait_until_cold()
                 return {"temperature": rig.read()}
 
             def step(self, action):
-                rig.switch(action["action"]), time.sleep(1)
+                rig.switch(action["action"] == "heat"), time.sleep(1)
                 return {"temperature": rig.read()}, rig.is_too_hot()
 
-        model = mdpdsl.loads("mdp heater  state temperature in [20, 90] bins 14  action on, off")
+        model = mdpdsl.loads("mdp heater  state temperature in [20, 90] bins 14  action heat, cool")
         result = mdpdsl.explore_live(model, Heater(), "runs/heater", kappa=10, steps=5_000)
 
-    Every observed transition is in `run/log.csv` before the explorer learns from it. Ctrl-C stops
-    the run; what is there then, or after a crash of any kind, goes on with `resume=True` (which
-    begins where there is nothing yet). `settings` are those of ExploreSettings; they override the
-    model's `explore` block. `warm_start` names logs and earlier runs whose counts to begin with.
-    `progress` is told the steps done after each of them, and stops the run where it returns False;
-    `checkpoint` is told the measures, a few times in every decade of steps.
+    Every transition is written to `run/log.csv` before the explorer learns from it. Ctrl-C stops
+    the run. After that, or after a crash of any kind, `resume=True` continues it (or starts it, if
+    the folder is empty). `settings` are those of ExploreSettings; they override the model's
+    `explore` block. `warm_start` names logs and earlier runs whose counts the explorer starts with.
+    `progress` is called after each step with the number of steps done, and stops the run by
+    returning False; `checkpoint` is called with the measures, a few times per decade of steps.
 
-    Raise LiveError where the system fails, with everything kept; SettingsError, RunError or
-    LogError where nothing was done.
+    Raise LiveError if the system fails; everything observed is kept. Raise SettingsError, RunError
+    or LogError if the run cannot start.
     """
     with LiveSession.begun(
         model, system, Path(run), seed=seed, resume=resume, warm_start=warm_start, settings=settings
@@ -97,7 +97,7 @@ def explore_live(
 
 
 def chosen_settings(model: Model, given: Mapping[str, object]) -> ExploreSettings:
-    """Return the settings of a live run; raise SettingsError where they cannot be."""
+    """Return the settings of a live run; raise SettingsError if they are not valid."""
     known = [field.name for field in fields(ExploreSettings)]
     for name in given:
         if name not in known:
@@ -116,13 +116,13 @@ def _require_same(
         was, now = getattr(kept, name), getattr(asked, name)
         if was != now:
             raise RunError(
-                f"a resumed run keeps its settings: {name} is {was}, not {now}; to go on "
-                "otherwise, begin a new run with this one as its warm start"
+                f"a resumed run keeps its settings: {name} is {was}, not {now}; to change them, "
+                "start a new run with this one as its warm start"
             )
 
 
 class LiveSession:
-    """A live run from its beginning, or where it was stopped, to its results."""
+    """A live run, new or resumed, until its results are saved."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class LiveSession:
         warm: Sequence[str | Path] | WarmStart,
         explorer: ExplorerFactory | None,
     ) -> LiveSession:
-        """Look at the system first, then make the folder."""
+        """Start a new run: try the system first, then make the folder."""
         if folder is not None:
             require_new(folder)
         chosen = chosen_settings(model, settings)
@@ -211,14 +211,15 @@ class LiveSession:
         settings: Mapping[str, object],
         explorer: ExplorerFactory | None,
     ) -> LiveSession:
-        """Let the explorer learn the log of the run."""
+        """Resume a run: the explorer learns from its log."""
         run, configuration = RunDirectory.open(folder, to_write=True)
         try:
             if configuration.system is None:
                 raise RunError(f"{folder} is not a live run")
             if configuration.hash != model.graph.hash:
                 raise RunError(
-                    f"{folder} is a run of another model than {model.name} is now; start a new one"
+                    f"{folder} is a run of another model than the present {model.name}; "
+                    "start a new one"
                 )
             chosen = ExploreSettings(**configuration.settings)
             if settings:
@@ -229,7 +230,7 @@ class LiveSession:
             for result in RESULTS:
                 (folder / result).unlink(missing_ok=True)
             loop.open(model.checked, columns, folder / LIVE_LOG, warm)
-            with suppress(OSError, ValueError, KeyError):  # how long it took is all that is lost
+            with suppress(OSError, ValueError, KeyError):  # only the time it took is lost
                 took = json.loads((folder / PROGRESS).read_text("utf-8"))
                 loop.seconds, loop.system_seconds = took["seconds"], took["system_seconds"]
                 loop.timed_steps = took["timed_steps"]
@@ -245,7 +246,7 @@ class LiveSession:
 
     @property
     def folder(self) -> Path | None:
-        """Where the run is kept."""
+        """The folder of the run; None if nothing is saved."""
         return None if self._run is None else self._run.path
 
     def __enter__(self) -> LiveSession:
@@ -255,27 +256,27 @@ class LiveSession:
         self.close()
 
     def close(self) -> None:
-        """Let others write to the folder."""
-        with suppress(AttributeError):  # a log that was never opened
+        """Close the log, and let others write to the folder."""
+        with suppress(AttributeError):  # the log was never opened
             self.loop.close()
         if self._run is not None:
             self._run.close()
 
     def run(self, progress: Watch | None, checkpoint: Checkpoint | None) -> LiveResult:
-        """Explore to the end, or until Ctrl-C; save what is known whatever happens."""
+        """Explore to the end, or until Ctrl-C; whatever happens, save what is known."""
         loop = self.loop
         try:
             loop.run(progress, checkpoint)
             loop.close()
         except BaseException:
-            with suppress(Exception):  # what went wrong first is what matters
+            with suppress(Exception):  # the first error is the one that matters
                 loop.close()
                 self._saved()
             raise
         return self._saved()
 
     def stopped(self, error: BaseException) -> BaseException:
-        """Return the error of a run that failed, with how to continue it."""
+        """Return the error of a run that failed; it says how to continue."""
         if self.folder is None:
             return error
         again = f"`mdpdsl explore --resume {self.folder}` continues it"
@@ -284,7 +285,7 @@ class LiveSession:
         return LiveError(f"{error}\neverything observed is kept; {again}")
 
     def _saved(self) -> LiveResult:
-        """Write what is known by now, and return it."""
+        """Write what is known so far, and return it."""
         loop, folder = self.loop, self.folder
         explorer, chosen, graph = loop.explorer, loop.settings, loop.graph
         counts, rejected = explorer.counts, loop.observer.rejected
@@ -323,7 +324,7 @@ class LiveSession:
         )
 
     def explore_run(self, result: LiveResult) -> ExploreRun:
-        """Return the result of a live run as that of any run; a finished one is summed up."""
+        """Return the result in the form of any run; write the summary if the run is finished."""
         counts, chosen, graph = result.counts, result.settings, result.spaces
         run = ExploreRun(
             model=self.loop.model,

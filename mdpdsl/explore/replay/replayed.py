@@ -1,4 +1,4 @@
-"""A log as what an explorer is let loose on: read, replayed, and measured against itself."""
+"""A log as what an explorer explores: it is read, replayed, and measured against itself."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from mdpdsl.progress import Progress, shown
 from mdpdsl.runs.labels import explorer_label
 from mdpdsl.runs.records import FileRecord, LogRecord, RunConfiguration, RunOptions, TrialRecord
 
-#: What explorers may choose in a replay.
+#: The actions that explorers may choose in a replay.
 OFFERS = ("logged", "all")
 #: Why a replay has no optimum.
 NO_OPTIMUM = "a log does not show the truth"
@@ -44,7 +44,7 @@ NO_OPTIMUM = "a log does not show the truth"
 
 @dataclass(frozen=True, eq=False)
 class ReplayedTarget:
-    """A log in the place of a system: the truth is not known, the whole log is the reference."""
+    """A log in place of a system: the truth is not known, and the whole log is the reference."""
 
     model: Model
     logged: LoggedTransitions
@@ -55,7 +55,7 @@ class ReplayedTarget:
     def settings(self, given: Mapping[str, object], *rows: Mapping[str, object]) -> ExploreSettings:
         """Return the settings of a replay: as many steps as the log has, unless fewer are given.
 
-        The steps of the model's `explore` block are those of simulated runs.
+        The steps in the model's `explore` block are for simulated runs, and are not used.
         """
         chosen = settings_from(self.model.checked.explore, given, *rows)
         n = self.queues.n_transitions
@@ -63,7 +63,7 @@ class ReplayedTarget:
         return replace(chosen, steps=steps, simulate="model")
 
     def require(self, settings: ExploreSettings, explorer: object | None = None) -> None:
-        """Refuse an unknown explorer, and warn of slow ones."""
+        """Refuse an unknown explorer; warn if one is slow."""
         require_algorithm(settings, self.queues.graph.n_states, explorer)
         if settings.algorithm in EPISODIC:
             from mdpdsl.explore.floor import slow_oracle
@@ -84,7 +84,7 @@ class ReplayedTarget:
         folder: Any = None,
         explorer: object | None = None,
     ) -> list[TrialResult]:
-        """Run trials in the log."""
+        """Run trials on the log."""
         label = explorer_label(settings.algorithm, settings.kappa, settings.horizon)
         queues = replace(self.queues, most_steps=self.most_steps)
         n_steps = min(settings.steps, self.most_steps or settings.steps)
@@ -103,7 +103,7 @@ class ReplayedTarget:
             )
 
     def summary(self, settings: ExploreSettings, results: Sequence[TrialResult]) -> ReplaySummary:
-        """Return the figures of trials in the log."""
+        """Return the figures of trials on the log."""
         return summarize_replay(settings, results, self.queues)
 
     def result(
@@ -178,7 +178,7 @@ def read_replayed_log(
     time_step: float | None = None,
     progress: bool | Progress | None = None,
 ) -> ReplayedTarget:
-    """Read logs to be replayed; warn of what is not; raise LogError if nothing can be."""
+    """Read logs to replay; warn about rows left out; raise LogError if nothing is left."""
     chosen = OFFERS[0] if offer is None else offer
     if chosen not in OFFERS:
         raise SettingsError(f"there is no offer `{chosen}`; there are {', '.join(OFFERS)}")
@@ -206,9 +206,9 @@ def read_replayed_log(
 def resumed_replay(
     model: Model, logged: LoggedTransitions, log: LogRecord, path: Path
 ) -> ReplayedTarget:
-    """Return the log of a run that is resumed; it is in its folder, wherever it was read from."""
+    """Return the log of a resumed run, which its folder keeps."""
     if logged.hash != log.hash:
-        raise RunError(f"{path}: its log is not the one that the run began with; start a new run")
+        raise RunError(f"{path}: its log is not the one that the run started with; start a new run")
     queues = log_queues(model.graph, logged, offers_all=log.offer == "all")
     return ReplayedTarget(model, logged, queues, log)
 
@@ -241,7 +241,7 @@ def _log_record(
 
 
 def _log_warnings(log: LogRecord) -> list[str]:
-    """Say what of the logs is not replayed."""
+    """Return warnings about what is not replayed."""
     found = [f"{p.message} ({p.help})" if p.help else p.message for p in log.problems]
     found += [f"rejected, {reason}: {number:,}" for reason, number in log.rejected.items()]
     found += [
@@ -254,7 +254,7 @@ def _log_warnings(log: LogRecord) -> list[str]:
 
 
 def _nothing(read: LogCounts) -> LogProblem:
-    """Say that logs have no transition, and what became of their rows."""
+    """Return the problem that logs have no transition, with the reasons."""
     reasons = [f"{reason}: {number:,}" for reason, number in read.rejected.counts.items()]
     message = f"the log has no transition to replay: {read.rows:,} rows were read"
     if reasons:

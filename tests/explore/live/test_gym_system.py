@@ -17,7 +17,7 @@ from mdpdsl.graph.space import Product
 
 
 class Fixed(gymnasium.Env[Any, Any]):
-    """Observes what it is told to, and remembers what it is asked to do."""
+    """Observes what it is given, and remembers what it is asked to do."""
 
     def __init__(self, observation_space: Any, action_space: Any, observation: Any = None) -> None:
         self.observation_space, self.action_space = observation_space, action_space
@@ -156,7 +156,7 @@ def test_a_number_at_a_limit_of_single_precision_is_allowed() -> None:
         (spaces.Box(0, 5, (1,), np.int32), "action u in {0.5, 1}", "whole numbers from 0 to 5"),
         (spaces.MultiDiscrete([2, 3]), "action u in 0..1", "takes 2 whole numbers"),
         (spaces.MultiDiscrete([2, 3]), "action u in 0..1\naction v in 0..3", "v = 3 is not"),
-        (spaces.Dict({"a": spaces.Discrete(2)}), "action l, r", "no actions of a model become"),
+        (spaces.Dict({"a": spaces.Discrete(2)}), "action l, r", "a model's actions cannot become"),
     ],
 )
 def test_actions_that_do_not_fit_are_refused(space: Any, declared: str, message: str) -> None:
@@ -188,7 +188,7 @@ def test_every_episode_has_a_seed_of_its_own_from_the_run_s() -> None:
         ("Pendulum-v1", {"gravity": 3}, "cannot make the environment.*gravity"),
     ],
 )
-def test_environments_that_cannot_be_made_are_told(
+def test_environments_that_cannot_be_made_are_refused(
     identifier: str, arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SettingsError, match=f"(?s){message}"):

@@ -101,7 +101,7 @@ def explore(
         raise SettingsError("give a model, or `resume=` the folder of a run")
     explored = as_model(model)
     if isinstance(out, str | Path):
-        require_new(Path(out))
+        require_new(Path(out), "choose another `out=`, or continue it with `resume=`")
     if env is not None or system is not None:
         from mdpdsl.explore.live.explored_system import explore_system
 

@@ -119,10 +119,10 @@ class RunDirectory:
         write_json(self.path / SUMMARY, record)
 
 
-def require_new(path: Path) -> None:
+def require_new(path: Path, hint: str = "choose another folder") -> None:
     """Raise RunError if a new folder has something in it already."""
     if path.exists() and (not path.is_dir() or any(p.name != LOCK for p in path.iterdir())):
-        raise RunError(f"{path} exists already; choose another folder, or resume it")
+        raise RunError(f"{path} exists already; {hint}")
 
 
 def lock_new_folder(path: Path) -> FolderLock:

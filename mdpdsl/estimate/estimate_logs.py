@@ -51,7 +51,7 @@ DELTA = 0.1
 RADII = ("paper", "weissman")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Estimate(RunResult):
     """A model estimated from logs: counts, confidence sets, and what could not be counted."""
 

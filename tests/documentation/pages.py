@@ -1,4 +1,4 @@
-"""The pages of the documentation as blocks that can be run.
+"""The pages of the documentation, and the README, as blocks that can be run.
 
 A block is a fence. An HTML comment on the line before it, which no reader sees, says what to do:
 
@@ -8,8 +8,8 @@ A block is a fence. An HTML comment on the line before it, which no reader sees,
     <!-- needs: WHAT -->    run it if the program has this (see NEEDS)
     <!-- not run: WHY -->   do not run it
 
-`sh` blocks run `mdpdsl` (inside this process), `cat`, `cp` and redirections; `python` blocks share
-their names; both work in one folder per page.
+`sh` blocks run `mdpdsl` (inside this process), `cat`, `cp`, redirections and `&&`; `python` blocks
+share their names; both work in one folder per page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from tests.cli.run import quick
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+README = "README.md"
+PAGES = sorted([README, *(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md"))])
 
 _FENCE = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
@@ -109,11 +110,13 @@ class Runner:
         self._note(printed.getvalue())
 
     def _shell(self, text: str, *, fails: bool) -> None:
-        lines = [line for line in text.replace("\\\n", " ").splitlines() if line.strip()]
+        lines = [
+            shlex.split(line, comments=True) for line in text.replace("\\\n", " ").splitlines()
+        ]
+        commands = [words for line in lines for words in _commands(line)]
         printed, status = "", 0
-        for line in lines:
-            assert status == 0, line
-            words = shlex.split(line, comments=True)
+        for words in commands:
+            assert status == 0, words
             out, status = self._command(words[: words.index(">")] if ">" in words else words)
             if ">" in words:
                 (self.folder / words[-1]).write_text(out, "utf-8")
@@ -137,6 +140,14 @@ class Runner:
     def _note(self, printed: str) -> None:
         self.printed, self.is_printed = printed, True
         self.n_run += 1
+
+
+def _commands(line: list[str]) -> list[list[str]]:
+    """Return the commands of a line, which `&&` separates."""
+    ends = [place for place, word in enumerate(line) if word == "&&"]
+    starts = [0, *(end + 1 for end in ends)]
+    found = [line[start:end] for start, end in zip(starts, [*ends, len(line)], strict=True)]
+    return [words for words in found if words]
 
 
 def matches(shown: str, printed: str) -> bool:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.documentation.pages import DOCS, PAGES, Block, Runner, blocks, matches
+from tests.documentation.pages import PAGES, ROOT, Block, Runner, blocks, matches
 
 #: Pages whose blocks have tests of their own.
-ELSEWHERE = {"diagnostics.md"}
+ELSEWHERE = {"docs/diagnostics.md"}
 
 
 @pytest.mark.parametrize("page", sorted(set(PAGES) - ELSEWHERE))
@@ -19,22 +19,22 @@ def test_the_blocks_of_a_page_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     runner = Runner(tmp_path)
-    for block in blocks((DOCS / page).read_text("utf-8")):
+    for block in blocks((ROOT / page).read_text("utf-8")):
         try:
             runner.run(block)
         except BaseException as error:
-            error.add_note(f"docs/{page}, line {block.line + 1}")
+            error.add_note(f"{page}, line {block.line + 1}")
             raise
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_fence_is_a_block(page: str) -> None:
-    text = (DOCS / page).read_text("utf-8")
+    text = (ROOT / page).read_text("utf-8")
     assert len(re.findall(r"^ *```", text, re.MULTILINE)) == 2 * len(blocks(text))
 
 
 def test_the_pages_show_something() -> None:
-    shown = [block for page in PAGES for block in blocks((DOCS / page).read_text("utf-8"))]
+    shown = [block for page in PAGES for block in blocks((ROOT / page).read_text("utf-8"))]
     assert len([block for block in shown if block.language == "sh"]) > 20
     assert len([block for block in shown if block.mark == "prints"]) > 5
 
@@ -66,6 +66,8 @@ def test_a_block_that_does_not_do_what_it_says_is_noticed(
         runner.run(Block("sh", "mdpdsl check nothing.mdp\n", "", 1))
     with pytest.raises(AssertionError):
         runner.run(Block("sh", "mdpdsl check riverswim\n", "fails", 1))
+    with pytest.raises(AssertionError):
+        runner.run(Block("sh", "mdpdsl check riverswim && mdpdsl check nothing.mdp\n", "", 1))
     runner.run(Block("sh", "mdpdsl check riverswim\n", "", 1))
     with pytest.raises(AssertionError):
         runner.run(Block("text", "another\n", "prints", 2))

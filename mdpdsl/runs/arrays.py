@@ -33,8 +33,9 @@ def save_counts(counts: Counts, path: Path) -> None:
 def read_counts(path: Path, n_pairs: int, n_states: int) -> Counts:
     """Read the counts of a file over a model's pairs; raise ValueError where it holds others."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in _NAMES}
+        # NumPy leaves a damaged archive open if it opened the file itself.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
+            arrays = {name: saved[name] for name in _NAMES}
     except DAMAGE as error:
         raise ValueError(f"{path} does not hold counts that mdpdsl wrote") from error
     counts = Counts(**arrays)
@@ -55,7 +56,7 @@ def read_metrics(path: Path) -> Mapping[str, FloatArray]:
     if not path.exists():
         return {}
     try:
-        with np.load(path, allow_pickle=False) as saved:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
             return {name: np.asarray(saved[name], np.float64) for name in saved.files}
     except DAMAGE as error:
         raise ValueError(f"{path} is damaged: {error}") from error

@@ -61,7 +61,7 @@ def test_logs_and_globs_are_counted_as_estimate_counts_them(folder: Path) -> Non
     assert same(twice.counts, expected.counts)
 
 
-def test_an_episode_may_go_on_in_another_file(folder: Path, tmp_path: Path) -> None:
+def test_an_episode_may_continue_in_another_file(folder: Path, tmp_path: Path) -> None:
     header, *rows = (folder / "a.csv").read_text().splitlines(keepends=True)
     (tmp_path / "1.csv").write_text(header + "".join(rows[:200]))
     (tmp_path / "2.csv").write_text(header + "".join(rows[200:]))
@@ -114,14 +114,14 @@ def test_transitions_of_states_that_a_model_lacks_are_refused(tmp_path: Path) ->
         started(mdpdsl.load(path), tmp_path / "run")
 
 
-def test_a_run_without_counts_is_told(folder: Path, tmp_path: Path) -> None:
+def test_a_run_without_counts_is_refused(folder: Path, tmp_path: Path) -> None:
     record = json.loads((folder / "explore" / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps(record))
     with pytest.raises(RunError, match="has no counts yet; finish it with"):
         started(mdpdsl.load("riverswim"), tmp_path)
 
 
-def test_counts_that_are_damaged_are_told(folder: Path, tmp_path: Path) -> None:
+def test_counts_that_are_damaged_are_refused(folder: Path, tmp_path: Path) -> None:
     for name in ("run.json", "model.mdp"):
         (tmp_path / name).write_bytes((folder / "estimate" / name).read_bytes())
     (tmp_path / "counts.npz").write_bytes(b"PK\x03\x04rubbish")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mdpdsl.cli.console import noticing_compilation, print_json, progress
+from mdpdsl.cli.console import as_flags, noticing_compilation, print_json, progress
 from mdpdsl.cli.explorer_options import log_options, named_logs, run_options, setting_options
 from mdpdsl.cli.options import json_option, load_model, model_options, print_model_warnings
 
@@ -98,7 +98,8 @@ def command(
     else:
         click.echo(table.rstrip("\n"))
         if found.log is None and found.limits.reason is not None:
-            click.echo(f"note: no optimum to compare with: {found.limits.reason}", err=True)
+            reason = as_flags(found.limits.reason)
+            click.echo(f"note: no optimum to compare with: {reason}", err=True)
         if found.path is not None:
             click.echo(f"saved; `mdpdsl report {found.path}` draws it", err=True)
     sys.exit(0 if found.is_finished else 1)

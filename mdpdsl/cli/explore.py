@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mdpdsl.cli.console import (
+    as_flags,
     figure,
     noticing_compilation,
     print_json,
@@ -142,7 +143,8 @@ def _print(run: ExploreRun) -> None:
         print_rejections(summary.rejected or {}, summary.examples or {}, summary.clipped or {})
         print_unseen(run.graph, run.counts)
     if run.kind == "explore" and run.optimum_reason is not None:
-        click.echo(f"note: no optimum to compare with: {run.optimum_reason}", err=True)
+        reason = as_flags(run.optimum_reason)
+        click.echo(f"note: no optimum to compare with: {reason}", err=True)
     print_missing(run.summary.estimate_missing, run.summary.rewards_missing)
     trials = run.summary.trials
     ends = {(trial.ended, trial.distance_to_log) for trial in trials}

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from mdpdsl.cli.console import print_json
+from mdpdsl.cli.console import as_flags, print_json
 from mdpdsl.cli.options import (
     json_option,
     load_model,
@@ -121,7 +121,8 @@ def command(
     if done.model is not None:
         print_model_warnings(done.model)
     if done.intervals is not None:
-        click.echo(f"support: {done.intervals.support} ({done.intervals.reason})", err=True)
+        reason = as_flags(done.intervals.reason)
+        click.echo(f"support: {done.intervals.support} ({reason})", err=True)
         if done.intervals.pairs_unseen:
             click.echo(f"{done.intervals.pairs_unseen:,} pairs were never seen", err=True)
     click.echo(f"Wrote {', '.join(str(path) for path in done.paths)}")

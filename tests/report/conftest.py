@@ -1,20 +1,12 @@
-"""Runs and a browser that the tests of reports share."""
+"""A browser that the tests of reports share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.report.browser import HOW_TO_GET_ONE, Browser, found_browser, running_browser
-from tests.report.made_runs import made_runs
-
-
-@pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Runs of every kind by name; tests leave them unchanged."""
-    return made_runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="session")

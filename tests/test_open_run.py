@@ -1,4 +1,4 @@
-"""Runs as they are read back."""
+"""`open_run` and `open_runs`: runs as they are read back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import mdpdsl
 from mdpdsl.diagnostics import RunError
 from mdpdsl.graph.complexity import squared_l2_complexity
-from mdpdsl.runs.comparison import run_folders
+from mdpdsl.runs.comparison_folder import run_folders
 
 KINDS = {
     "explore": "explore",
@@ -35,10 +35,10 @@ def test_figures_are_those_of_the_summary(made: dict[str, Path], name: str) -> N
     figures = run.figures
     assert figures.failure_rate == summary["failure_rate"]
     for key in ("worst", "average", "worst_se", "average_se"):
-        found, told = getattr(figures, key), summary[key]
-        assert (found is None) == (told is None)
-        if told is not None:
-            assert found == pytest.approx(told, rel=1e-12)
+        found, saved = getattr(figures, key), summary[key]
+        assert (found is None) == (saved is None)
+        if saved is not None:
+            assert found == pytest.approx(saved, rel=1e-12)
     if name != "replay":
         assert run.ratio("worst") == pytest.approx(summary["ratio"]["worst"], rel=1e-12)
 
@@ -79,23 +79,23 @@ def test_a_log_estimated_is_measured_with_its_own_complexities(made: dict[str, P
     assert run.figures.coverage == pytest.approx(seen.mean())
 
 
-def test_a_comparison_stands_for_its_rows(made: dict[str, Path]) -> None:
+def test_a_comparison_opens_as_the_runs_of_its_rows(made: dict[str, Path]) -> None:
     folders = run_folders([made["compare"], made["single"]])
     names = [folder.name for folder in folders]
     assert names == ["01-kappa-dp-kappa2", "02-random", "single"]
     runs = mdpdsl.open_runs(made["compare"])
-    assert [run.label for run in runs] == ["kappa-dp, κ = 2", "random"]
+    assert [run.label for run in runs] == ["kappa-dp (kappa=2)", "random"]
     assert len(runs[:1]) == 1
 
 
-def test_a_folder_that_is_no_run_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"it has no run\.json"):
         mdpdsl.open_run(tmp_path)
     with pytest.raises(RunError, match="there is no such folder"):
         mdpdsl.open_run(tmp_path / "nowhere")
 
 
-def test_an_unfinished_run_says_how_to_go_on(made: dict[str, Path], tmp_path: Path) -> None:
+def test_an_unfinished_run_says_how_to_finish_it(made: dict[str, Path], tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(made["explore"], copy)
     (copy / "summary.json").unlink()
@@ -104,7 +104,7 @@ def test_an_unfinished_run_says_how_to_go_on(made: dict[str, Path], tmp_path: Pa
 
 
 @pytest.mark.parametrize("file", ["trial-000/counts.npz", "trial-001/metrics.npz", "summary.json"])
-def test_a_damaged_run_is_told(made: dict[str, Path], tmp_path: Path, file: str) -> None:
+def test_a_damaged_run_is_refused(made: dict[str, Path], tmp_path: Path, file: str) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(made["explore"], copy)
     (copy / file).write_bytes(b"not what it was")
@@ -112,7 +112,7 @@ def test_a_damaged_run_is_told(made: dict[str, Path], tmp_path: Path, file: str)
         mdpdsl.open_run(copy)
 
 
-def test_a_model_that_builds_otherwise_is_told(made: dict[str, Path], tmp_path: Path) -> None:
+def test_a_model_that_builds_otherwise_is_refused(made: dict[str, Path], tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(made["explore"], copy)
     text = (copy / "model.mdp").read_text("utf-8")

@@ -26,6 +26,9 @@ FOLDERS = {"mdpdsl": "mdpdsl"} | {
 }
 NOT_SOURCE = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "dist", ".*_cache")
 
+#: Packages of those who ask for a frame of theirs; nothing else imports them.
+FRAMES = {"pandas", "polars"}
+
 #: Building and installing may have to fetch packages.
 TIMEOUT = 600
 
@@ -147,7 +150,7 @@ def test_every_package_that_is_imported_is_a_dependency() -> None:
     listed = [*project["dependencies"], *(x for e in extras if e != "dev" for x in extras[e])]
     declared = {re.split(r"[\[<>=]", requirement)[0] for requirement in listed}
     # What an extra brings along, and is imported only with it.
-    declared |= {"h5py", "lsprotocol"}
+    declared |= {"h5py", "lsprotocol"} | FRAMES
     distributions = packages_distributions()
     imported = {
         name.partition(".")[0]
@@ -158,6 +161,23 @@ def test_every_package_that_is_imported_is_a_dependency() -> None:
     others = imported - sys.stdlib_module_names - {"mdpdsl"}
     assert {"numpy", "highspy", "gymnasium"} <= others
     assert {name for name in others if not declared & set(distributions[name])} == set()
+
+
+def test_tables_need_no_package_of_frames() -> None:
+    code = (
+        "import sys\n"
+        "class Missing:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name in {sorted(FRAMES)}:\n"
+        "            raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Missing())\n"
+        "import mdpdsl\n"
+        "model = mdpdsl.load('riverswim')\n"
+        "assert model.states.table().num_rows == 6\n"
+        "assert mdpdsl.solve(model, discount=0.9).table().num_rows == 6\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:

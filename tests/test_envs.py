@@ -83,7 +83,7 @@ def test_an_action_that_is_not_available_is_refused_and_masked() -> None:
         environment.step(missing)
 
 
-def test_mistakes_are_told() -> None:
+def test_mistakes_are_refused() -> None:
     with pytest.raises(gymnasium.error.ResetNeeded):
         mdpdsl.gym_env("riverswim").step(0)
     with pytest.raises(ValueError, match="0 to 5"):

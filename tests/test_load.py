@@ -76,18 +76,18 @@ def test_without_the_file_rewards_of_transitions_are_left_out() -> None:
     assert estimate.reward is plain.graph.reward
 
 
-def test_rewards_that_cannot_be_evaluated_are_left_out_and_told(tmp_path: Path) -> None:
+def test_rewards_that_cannot_be_evaluated_are_left_out_and_named(tmp_path: Path) -> None:
     lines = [line for line in SHOP.splitlines() if not line.startswith("on ")]
     model = mdpdsl.loads("\n".join(lines).replace("price * (stock - stock')", "price / stock'"))
     everywhere = [(state, action, 1, 5) for state in range(4) for action in (0, 1)]
-    told = save_estimated_graph(tmp_path, counts_of(model, *everywhere), model, 0.0)
-    assert told["rewards_missing"] is None
+    missing = save_estimated_graph(tmp_path, counts_of(model, *everywhere), model, 0.0)
+    assert missing["rewards_missing"] is None
     reward = mdpdsl.load(tmp_path / "estimate.npz").graph.reward
     assert reward is not None
     assert reward.tolist() == [2.0, -1.0] * 4
     # A pair never seen has a uniform row, which leads to an empty stock, too.
-    told = save_estimated_graph(tmp_path, counts_of(model, *everywhere[1:]), model, 0.0)
-    assert told["rewards_missing"] == "division by zero in stock = 0 for sell"
+    missing = save_estimated_graph(tmp_path, counts_of(model, *everywhere[1:]), model, 0.0)
+    assert missing["rewards_missing"] == "division by zero in stock = 0 for sell"
     loaded = mdpdsl.load(tmp_path / "estimate.npz")
     assert (loaded.graph.reward, loaded.graph.branch_reward) == (None, None)
     assert [d.code for d in loaded.diagnose()] == ["W002", "W003"]
@@ -182,9 +182,9 @@ def test_too_many_uniform_rows_are_not_written(
 ) -> None:
     monkeypatch.setattr(import_module("mdpdsl.estimate.empirical"), "MOST_UNIFORM_ENTRIES", 10)
     model = mdpdsl.loads(SHOP)
-    told = save_estimated_graph(tmp_path, counts_of(model, (3, 0, 2, 1)), model, 0.0)
-    assert told["estimate_missing"] is not None
-    assert "28 entries" in told["estimate_missing"]
+    missing = save_estimated_graph(tmp_path, counts_of(model, (3, 0, 2, 1)), model, 0.0)
+    assert missing["estimate_missing"] is not None
+    assert "28 entries" in missing["estimate_missing"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -210,7 +210,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-def test_a_system_that_cannot_go_on_says_where_why_and_what_to_do(case: str) -> None:
+def test_a_system_that_cannot_continue_says_where_why_and_what_to_do(case: str) -> None:
     text, message = FAILURES[case]
     model = mdpdsl.loads(HEAD + text)
     settings = ExploreSettings(steps=1_000, algorithm="random", simulate="continuous")

@@ -169,7 +169,7 @@ def test_an_unknown_algorithm_is_refused_with_a_hint() -> None:
         strategy_for(ExploreSettings(algorithm="rando"), 10)
 
 
-def test_an_explorer_is_told_only_of_states() -> None:
+def test_an_explorer_sees_only_states() -> None:
     graph = mdpdsl.load("riverswim").graph
     explorer = Explorer(graph, ExploreSettings(), np.random.default_rng(0))
     with pytest.raises(ValueError, match="is not a state"):

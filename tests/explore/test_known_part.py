@@ -43,7 +43,7 @@ def test_one_long_run_does_not_start_again() -> None:
     assert known_model(simulated(graph, 5_000), graph).episode_length == np.inf
 
 
-def test_a_log_that_starts_again_is_told_by_its_imbalance() -> None:
+def test_a_log_that_starts_again_shows_by_its_imbalance() -> None:
     graph = mdpdsl.loads(
         "mdp slide  state x in 0..5  action a, b  init x = 0 "
         "on any -> 0.5: x' = min(x + 1, 5) | 0.5: stay"

@@ -32,18 +32,18 @@ def test_a_board_keeps_what_was_posted(found: list[Standing]) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_progress_is_told_steps_and_the_measures_of_checkpoints(jobs: int) -> None:
+def test_progress_gets_steps_and_the_measures_of_checkpoints(jobs: int) -> None:
     graph = mdpdsl.load("riverswim").graph
     settings = ExploreSettings(steps=1_000_000)
-    told: list[list[Standing]] = []
+    boards: list[list[Standing]] = []
     results = run_trials(
-        graph, settings, seed=0, trials=2, jobs=jobs, progress=lambda s: told.append(list(s))
+        graph, settings, seed=0, trials=2, jobs=jobs, progress=lambda s: boards.append(list(s))
     )
-    assert any(each.unvisited is not None for board in told for each in board)
+    assert any(each.unvisited is not None for board in boards for each in board)
     for trial, result in enumerate(results):
         first: dict[tuple[int | None, float | None], int] = {}
         for m in result.history:
             first.setdefault((m.unvisited, m.worst), m.step)
-        for each in (board[trial] for board in told):
+        for each in (board[trial] for board in boards):
             if each.unvisited is not None:
                 assert first[each.unvisited, each.worst] <= each.steps

@@ -255,7 +255,7 @@ def test_dicts_tuples_and_texts_have_columns_of_their_own(form: str) -> None:
         (gym_spaces.Dict(a=gym_spaces.Box(0, 1, (1,))), ["obs_a_0", "obs_a"]),
     ],
 )
-def test_names_tell_keys_and_places(space: Any, names: list[str]) -> None:
+def test_names_are_made_of_keys_and_places(space: Any, names: list[str]) -> None:
     assert columns_of(space, gym_spaces.Discrete(2)).observed == names
 
 

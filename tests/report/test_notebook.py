@@ -25,10 +25,10 @@ def shown(thing: object) -> str:
 
 def test_a_model_is_shown_without_being_built() -> None:
     model = mdpdsl.load("riverswim", n=7)
-    told = shown(model)
-    assert "A chain against the current" in told
-    assert "n = 7" in told
-    assert "pos in 0..6" in told
+    text = shown(model)
+    assert "A chain against the current" in text
+    assert "n = 7" in text
+    assert "pos in 0..6" in text
     assert not model.is_built
     _ = model.graph
     assert "7 states, 14 pairs" in shown(model)
@@ -50,18 +50,18 @@ def test_a_graph_without_dynamics_is_a_table() -> None:
     assert "dynamics unknown" in shown(graph)
 
 
-def test_a_run_tells_its_figures(made: dict[str, Path]) -> None:
+def test_a_run_shows_its_figures(made: dict[str, Path]) -> None:
     summary = json.loads((made["explore"] / "summary.json").read_text("utf-8"))
-    told = shown(mdpdsl.open_run(made["explore"]))
-    assert number(summary["worst"]) in told
-    assert f"{number(summary['ratio']['average'], 3)} times the optimum" in told
+    text = shown(mdpdsl.open_run(made["explore"]))
+    assert number(summary["worst"]) in text
+    assert f"{number(summary['ratio']['average'], 3)} times the optimum" in text
     assert "with ĉ" in shown(mdpdsl.open_run(made["estimate"]))
 
 
 def test_runs_are_a_table_with_a_row_each(made: dict[str, Path]) -> None:
-    told = shown(mdpdsl.open_runs(made["compare"]))
-    assert "kappa-dp, κ = 2" in told
-    assert "random" in told
+    text = shown(mdpdsl.open_runs(made["compare"]))
+    assert "kappa-dp (kappa=2)" in text
+    assert "random" in text
 
 
 def test_a_summary_a_live_run_and_a_plan_are_shown(made: dict[str, Path], tmp_path: Path) -> None:

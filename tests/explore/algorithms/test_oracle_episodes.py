@@ -226,7 +226,7 @@ def test_an_eta_that_is_too_large_is_clipped_and_noted_or_refused() -> None:
         seen(graph, settings(steps=50, eta=0.4, strict=True))
 
 
-def test_the_true_t_star_is_told_before_a_run() -> None:
+def test_the_true_t_star_is_known_before_a_run() -> None:
     graph = mdpdsl.load("riverswim").graph
     assert require_floor(graph, settings(eta=1e-5)) is None
     assert require_floor(graph, settings(eta=None)) is None
@@ -234,7 +234,7 @@ def test_the_true_t_star_is_told_before_a_run() -> None:
     warning = require_floor(graph, settings(eta=0.1))
     assert warning is not None
     assert "t* is 0.0" in warning
-    with pytest.raises(SettingsError, match="at the most"):
+    with pytest.raises(SettingsError, match="at most"):
         require_floor(graph, settings(eta=0.1, strict=True))
     lake = mdpdsl.load("frozen_lake").graph
     with pytest.raises(SettingsError, match=r"no policy can keep visiting 40 of 64 pairs"):

@@ -28,7 +28,7 @@ def test_bounds_of_plans_are_above_the_estimate_and_come_down_to_it() -> None:
 
 
 @given(st.integers(0, 10**6))
-def test_pooled_bounds_are_told_from_all_pairs(seed: int) -> None:
+def test_pooled_bounds_are_those_of_all_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = 400
     visits = np.full(n, 20)

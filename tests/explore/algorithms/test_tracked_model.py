@@ -44,7 +44,7 @@ def test_the_model_to_plan_on_is_between_the_counts_and_the_mean_of_the_state(
             if 0 <= other < graph.n_states and not model.is_seen[other]:
                 expected[other] += HOPE
         np.testing.assert_allclose(rows[p], expected / expected.sum(), atol=1e-12)
-    # A state that was come to and never left may be planned for, and one next to it.
+    # A state that was reached and never left may be planned for, and one next to it.
     seen = {*following.tolist(), *graph.pair_state[pair].tolist(), here} - {-1}
     assert set(np.flatnonzero(model.is_seen).tolist()) == seen
     near = {s + step for s in seen for step in (-1, 0, 1)}

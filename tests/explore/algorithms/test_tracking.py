@@ -249,7 +249,7 @@ def test_where_shares_take_too_long_to_come_about_it_is_steered() -> None:
 
 
 def test_a_model_that_cannot_be_returned_to_is_explored_all_the_same() -> None:
-    """From 0 one comes to {1, 2} or to {3}, and never back."""
+    """From 0 one reaches {1, 2} or {3}, and never returns."""
     go, stay = np.zeros((4, 4)), np.zeros((4, 4))
     go[0, 1], go[0, 3], go[1, 2], go[2, 1], go[3, 3] = 0.5, 0.5, 1, 1, 1
     stay[0, 0], stay[1, 1], stay[1, 2], stay[2, 2], stay[3, 3] = 1, 0.5, 0.5, 1, 1
@@ -276,7 +276,7 @@ def test_a_model_too_large_to_plan_for_is_explored_without(
     assert trial.counts.visits.min() > 10
 
 
-def test_a_plan_that_fails_is_told_and_made_up_for_by_the_next(
+def test_a_plan_that_fails_is_recorded_and_made_up_for_by_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     solve, calls = remaining_allocation, 0
@@ -303,7 +303,7 @@ def test_a_budget_may_be_tiny(steps: int) -> None:
 
 
 def test_a_power_that_would_go_all_into_one_state_is_lowered() -> None:
-    """The second state is come to once in a thousand steps."""
+    """The second state is reached once in a thousand steps."""
     graph = from_scipy([np.array([[0.999, 0.001], [1, 0]]), np.array([[0.999, 0.001], [0.9, 0.1]])])
     c, everything = np.full(4, 0.5), np.ones(4, np.bool_)
     model = TrackedModel(graph, everything, 1.0, np.ones(2, np.bool_))
@@ -332,7 +332,7 @@ def test_states_never_seen_are_hoped_for_and_no_worse_off_than_the_worst() -> No
     assert (problem.solve(4.0).target > problem.visits).all()
 
 
-def test_mistakes_in_settings_are_told() -> None:
+def test_wrong_settings_are_refused() -> None:
     for mistake, words in (
         ({"power": 0.5}, "power must be auto, or 1 or more"),
         ({"power": "much"}, "power must be auto or a number"),

@@ -106,7 +106,7 @@ def test_rubbish_behind_the_last_row_is_cut_off(tmp_path: Path, rubbish: bytes) 
     assert log.path.read_bytes() == content
 
 
-def test_a_log_goes_on_behind_what_was_mended(tmp_path: Path) -> None:
+def test_a_log_continues_behind_what_was_mended(tmp_path: Path) -> None:
     model = walk_model(MODEL)
     log = LiveLog(tmp_path / "log.csv", columns_of(model))
     write_steps(log)

@@ -13,10 +13,11 @@ import pytest
 
 import mdpdsl
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import RunError, SettingsError
+from mdpdsl.diagnostics import MdpdslWarning, RunError, SettingsError
 from mdpdsl.estimate.empirical import estimated_complexity
 from mdpdsl.explore.live.live_loop import LiveError
-from mdpdsl.explore.live.session import LiveResult, explore_live
+from mdpdsl.explore.live.live_result import LiveResult
+from mdpdsl.explore.live.session import explore_live
 from mdpdsl.formats.npz import from_npz
 from mdpdsl.graph.counts import Counts, merge
 from mdpdsl.logs.count import count_logs
@@ -129,7 +130,7 @@ def test_a_system_that_never_shows_a_state_is_given_up(tmp_path: Path) -> None:
         explore(Lost(), tmp_path / "run")
 
 
-def test_a_system_that_raises_keeps_everything_and_goes_on_later(tmp_path: Path) -> None:
+def test_a_system_that_raises_keeps_everything_and_continues_later(tmp_path: Path) -> None:
     model, run = walk_model(), tmp_path / "run"
     broken = Faulty({100: OSError("the cable came off")})
     with pytest.raises(LiveError, match="after 99 steps: OSError: the cable came off"):
@@ -144,7 +145,7 @@ def test_a_system_that_raises_keeps_everything_and_goes_on_later(tmp_path: Path)
     assert same(result.counts, log_counts(model, run))
 
 
-def test_a_stopped_run_goes_on_and_measures_as_if_it_had_not_stopped(tmp_path: Path) -> None:
+def test_a_stopped_run_continues_and_measures_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     system, run = Walk(), tmp_path / "run"
     stopped = explore(system, run, progress=lambda done: done < 123)
     assert (stopped.is_finished, stopped.steps) == (False, 123)
@@ -306,7 +307,7 @@ def test_actions_that_are_not_available_are_never_chosen(tmp_path: Path) -> None
         (({"x": [1, 2], "mood": "calm"}, False), "column `x` has .*each number in a column"),
     ],
 )
-def test_answers_that_make_no_sense_are_told(tmp_path: Path, answer: Any, message: str) -> None:
+def test_answers_that_make_no_sense_are_refused(tmp_path: Path, answer: Any, message: str) -> None:
     class Odd(Walk):
         def step(self, action: Any) -> Any:
             return answer if len(self.made) == 3 else super().step(action)
@@ -336,7 +337,7 @@ def test_columns_may_come_in_any_order(tmp_path: Path) -> None:
         ({"simulate": "continuous"}, "as it is"),
     ],
 )
-def test_wrong_settings_are_told_before_anything_is_done(
+def test_wrong_settings_are_refused_before_anything_is_done(
     tmp_path: Path, settings: Any, message: str
 ) -> None:
     system = Walk()
@@ -346,7 +347,7 @@ def test_wrong_settings_are_told_before_anything_is_done(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_column_that_is_missing_is_told_and_leaves_no_folder(tmp_path: Path) -> None:
+def test_a_column_that_is_missing_is_named_and_leaves_no_folder(tmp_path: Path) -> None:
     model = mdpdsl.loads("mdp other\nstate y in 0..3\naction go, wait")
     with pytest.raises(SettingsError, match=r"(?s)Walk has no column `y`.*log \{\n  y = x\n\}"):
         explore_live(model, Walk(), tmp_path / "run")
@@ -411,5 +412,6 @@ def test_what_a_warm_start_knows_is_not_visited_again(tmp_path: Path) -> None:
     model = walk_model()
     go = model.graph.pair(model.graph.state(x=0, mood="calm"), 0)
     cold = explore(Walk(), tmp_path / "cold", steps=400, kappa=5)
-    warm = explore(Walk(), tmp_path / "warm", steps=400, kappa=5, warm_start=[log])
+    with pytest.warns(MdpdslWarning, match="rejected in the warm start, missing action: 499"):
+        warm = explore(Walk(), tmp_path / "warm", steps=400, kappa=5, warm_start=[log])
     assert warm.counts.visits[go] - 500 < cold.counts.visits[go] / 4

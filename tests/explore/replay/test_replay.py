@@ -1,4 +1,4 @@
-"""Replaying a log: queues answer in order, the end is told, and every way to run it is the same."""
+"""Replaying a log: queues answer in order, the end has a reason, and all ways to run it agree."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ def test_a_replay_is_that_of_plain_queues(
         assert end.pair == SPACES.pair(*pair)
         assert end.in_log == sum(step[:2] == pair for step in steps)
         label = f"{'ab'[pair[1]]} in x = {pair[0]}"
-        told = "no more transitions of" if end.in_log else "the log never has"
-        assert end.text == f"{told} {label}"
+        reason = "no more transitions of" if end.in_log else "the log never has"
+        assert end.text == f"{reason} {label}"
     elif why == "all":
         assert end.text == "every transition of the log was used"
     else:
@@ -223,9 +223,9 @@ def short_episodes(seed: int, n: int = 400) -> LogQueues:
     return log_queues(SPACES, logged_steps(SPACES, steps))
 
 
-def test_a_log_of_short_episodes_goes_on_with_the_next_episode() -> None:
+def test_a_log_of_short_episodes_continues_with_the_next_episode() -> None:
     log = short_episodes(seed=0)
-    assert log.restarts.tolist() == [False] * 6 + [True]  # one pair stands for the end, in 3
+    assert log.restarts.tolist() == [False] * 6 + [True]  # one pair is the end, in 3
     result = replayed(log, algorithm="random")
     assert result.replay is not None
     assert result.replay.restarts > 100

@@ -20,6 +20,14 @@ FORMAT = 1
 
 R = TypeVar("R")
 
+#: The kind of a field that every record has.
+EVERY = "every"
+
+
+def of(kind: str) -> Any:
+    """Make a field that only one kind of run has; its records keep it even if it is None."""
+    return dataclasses.field(default=None, metadata={"kind": kind})
+
 
 @dataclass(frozen=True)
 class PairRecord:
@@ -134,22 +142,22 @@ class TrialRecord:
     average: float | None
     seconds: float
     seed: int | None = None
-    squared_error: float | None = None
+    squared_error: float | None = of(EVERY)
     transitions: int | None = None
-    steps: int | None = None
-    share_of_log: float | None = None
-    ended: str | None = None
-    ended_pair: Mapping[str, Any] | None = None  # state, action, in_log
-    restarts: int | None = None
-    distance_to_log: float | None = None
+    steps: int | None = of("replay")
+    share_of_log: float | None = of("replay")
+    ended: str | None = of("replay")
+    ended_pair: Mapping[str, Any] | None = of("replay")  # state, action, in_log
+    restarts: int | None = of("replay")
+    distance_to_log: float | None = of("replay")
 
 
 @dataclass(frozen=True)
 class ExploreRecord:
     """What came of a run of an explorer: `summary.json` without the settings.
 
-    Fields that are None by default belong to one kind of run: a simulated one on a stored model, a
-    replay of a log, or a live one.
+    The last fields belong to one kind of run: a simulated one on a stored model, a replay of a log,
+    or a live one.
     """
 
     seed: int
@@ -171,31 +179,31 @@ class ExploreRecord:
     estimate_missing: str | None
     rewards_missing: str | None
     finished: bool = True
-    squared_error: float | None = None
+    squared_error: float | None = of(EVERY)
     # on a stored model
-    stored: str | None = None
-    unseen_pairs: int | None = None
-    # in a log
+    stored: str | None = of("stored")
+    unseen_pairs: int | None = of("stored")
+    # in a log; the first and the last also of live runs
     transitions: int | None = None
-    pairs_in_log: int | None = None
-    pairs_unseen: int | None = None
-    steps_done: float | None = None
-    share_of_log: float | None = None
-    coverage: float | None = None
-    restarts: float | None = None
-    distance_to_log: float | None = None
-    ended: str | None = None
+    pairs_in_log: int | None = of("replay")
+    pairs_unseen: int | None = of("replay")
+    steps_done: float | None = of("replay")
+    share_of_log: float | None = of("replay")
+    coverage: float | None = of("replay")
+    restarts: float | None = of("replay")
+    distance_to_log: float | None = of("replay")
+    ended: str | None = of("replay")
     log: LogRecord | str | None = None  # of a live run, the path of what it wrote
     # live
-    env: str | None = None
-    env_arguments: Mapping[str, Any] | None = None
-    total_transitions: int | None = None
-    episodes: int | None = None
-    rejected: Mapping[str, int] | None = None
-    examples: Mapping[str, Sequence[ExampleRecord]] | None = None
-    clipped: Mapping[str, int] | None = None
-    unvisited: Sequence[PairRecord] | None = None  # the first of them
-    system_share: float | None = None  # of the time
+    env: str | None = of("live")
+    env_arguments: Mapping[str, Any] | None = of("live")
+    total_transitions: int | None = of("live")
+    episodes: int | None = of("live")
+    rejected: Mapping[str, int] | None = of("live")
+    examples: Mapping[str, Sequence[ExampleRecord]] | None = of("live")
+    clipped: Mapping[str, int] | None = of("live")
+    unvisited: Sequence[PairRecord] | None = of("live")  # the first of them
+    system_share: float | None = of("live")  # of the time
 
 
 @dataclass(frozen=True)
@@ -244,11 +252,14 @@ class EstimateRecord:
 
 
 def encoded(record: Any) -> dict[str, Any]:
-    """Return a record as JSON has it, without fields that are None by default."""
+    """Return a record as JSON has it, without fields that are None and not of its kind."""
+    fields = dataclasses.fields(record)
+    kinds = {f.metadata.get("kind") for f in fields if getattr(record, f.name) is not None}
+    kinds = (kinds - {None}) | {EVERY}
     found: dict[str, Any] = {}
-    for field in dataclasses.fields(record):
+    for field in fields:
         value = getattr(record, field.name)
-        if value is None and field.default is None:
+        if value is None and field.default is None and field.metadata.get("kind") not in kinds:
             continue
         found[field.name] = _encoded_value(value)
     return found

@@ -45,29 +45,23 @@ def print_json(record: Mapping[str, object]) -> None:
 
 def print_table(title: str, rows: Iterable[tuple[str, str | None]]) -> None:
     """Print names with values; those without a value are left out."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, value in rows:
-        if value is not None:
-            table.add_row(name, value)
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    console.print(title)
-    console.print(table)
+    found = [(name, value) for name, value in rows if value is not None]
+    width = max((len(name) for name, _ in found), default=0)
+    click.echo(title)
+    for name, value in found:
+        click.echo(f"{name:<{width}}  {value}")
 
 
 def print_columns(heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> None:
     """Print rows under heads: the first columns aligned to the left, the others to the right."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for place, head in enumerate(heads):
-        table.add_column(head, justify="left" if place < left else "right", no_wrap=place < left)
-    for row in rows:
-        table.add_row(*row)
-    Console(highlight=False, markup=False, soft_wrap=True).print(table)
+    found = [tuple(heads), *map(tuple, rows)]
+    widths = [max(map(len, column)) for column in zip(*found, strict=True)]
+    for number, row in enumerate(found):
+        cells = [
+            f"{cell:{'<' if place < left else '>'}{width}}"
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        click.secho("  ".join(cells).rstrip(), bold=number == 0)
 
 
 def print_warning(message: str) -> None:
@@ -217,9 +211,9 @@ class ProgressLines:
     def __init__(self) -> None:
         self.begin("")
 
-    def begin(self, title: str) -> None:
+    def begin(self, title: str, unit: str = "steps") -> None:
         """Begin something new."""
-        self._title = title
+        self._title, self._unit = title, unit
         self._began = time.perf_counter()
         self._wait = FIRST_WAIT
         self._next = self._began + FIRST_WAIT
@@ -231,7 +225,10 @@ class ProgressLines:
             return
         self._wait = min(2 * self._wait, LONGEST_WAIT)
         self._next = now + self._wait
-        of = f" of {total:,} steps" if total else ""
-        rate = done / (now - self._began)
-        line = f"{self._title}: {done:,}{of}, {rate:,.0f} steps/s"
+        if self._unit:
+            of = f" of {total:,}" if total else ""
+            rate = f"{done / (now - self._began):,.0f} {self._unit}/s"
+            line = f"{self._title}: {done:,}{of} {self._unit}, {rate}"
+        else:
+            line = f"{self._title}: {done / total:.0%}" if total else self._title
         print(f"{line}; {note}" if note else line, file=sys.stderr, flush=True)

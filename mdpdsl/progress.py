@@ -1,4 +1,4 @@
-"""Progress of long work, and Ctrl-C while it lasts.
+"""Progress of long work, and stopping it with Ctrl-C.
 
 Every verb takes `progress`: True shows a bar in a terminal or a notebook, a callable is called with
 the steps done, their total (None if unknown) and a note.
@@ -14,27 +14,35 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+#: Seconds before a bar shows a rate.
+RATE_SECONDS = 0.5
+
 #: Called with the steps done, their total and a note.
 Progress = Callable[[int, int | None, str], None]
 
 
 @contextmanager
-def shown(progress: bool | Progress | None, title: str) -> Iterator[Progress | None]:
-    """Give what to call with progress: the caller's own function, a bar, or None for nothing."""
+def shown(
+    progress: bool | Progress | None, title: str, unit: str = "steps"
+) -> Iterator[Progress | None]:
+    """Give what to call with progress: the caller's own function, a bar, or None for nothing.
+
+    `unit` is what is counted; without one no rate is shown.
+    """
     if progress is None or progress is False:
         yield None
     elif progress is True:
-        with _bar(title) as update:
+        with _bar(title, unit) as update:
             yield update
     else:
-        begin = getattr(progress, "begin", None)  # one that names what it shows
+        begin = getattr(progress, "begin", None)  # it has a title
         if begin is not None:
-            begin(title)
+            begin(title, unit)
         yield progress
 
 
 @contextmanager
-def _bar(title: str) -> Iterator[Progress]:
+def _bar(title: str, unit: str) -> Iterator[Progress]:
     from rich.console import Console, Group
     from rich.live import Live
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -57,7 +65,8 @@ def _bar(title: str) -> Iterator[Progress]:
         def update(done: int, total: int | None, note: str) -> None:
             seconds = time.perf_counter() - began
             share = f"{done / total:>4.0%}" if total else f"{done:,}"
-            rate = f"{done / seconds:,.0f}/s" if seconds > 0.5 and done > seconds else ""
+            is_known = unit and seconds > RATE_SECONDS and done > seconds
+            rate = f"{done / seconds:,.0f} {unit}/s" if is_known else ""
             bar.update(task, completed=done, total=total, share=share, rate=rate)
             notes.plain = note
 
@@ -65,13 +74,13 @@ def _bar(title: str) -> Iterator[Progress]:
 
 
 class Interrupts:
-    """Counts Ctrl-C, so that work stops between two pieces; the second one stops at once."""
+    """Notes Ctrl-C, so that work stops after the current piece; a second Ctrl-C stops at once."""
 
     def __init__(self) -> None:
         self.is_interrupted = False
 
     def __call__(self, number: int, frame: object) -> None:
-        """Take note of Ctrl-C."""
+        """Note Ctrl-C."""
         if self.is_interrupted:
             raise KeyboardInterrupt
         self.is_interrupted = True
@@ -79,7 +88,7 @@ class Interrupts:
 
 @contextmanager
 def heeding_interrupts() -> Iterator[Interrupts]:
-    """Have Ctrl-C noted instead of raised; in other threads than the main one it is never seen."""
+    """Note Ctrl-C instead of raising KeyboardInterrupt; outside the main thread, do nothing."""
     interrupts = Interrupts()
     if threading.current_thread() is not threading.main_thread():
         yield interrupts
@@ -92,7 +101,7 @@ def heeding_interrupts() -> Iterator[Interrupts]:
 
 
 class Watch:
-    """Watches a solver: shows its progress, and says when to stop (time is up, or Ctrl-C)."""
+    """Watches a solver: shows its progress, and stops it when time is up or on Ctrl-C."""
 
     def __init__(
         self,
@@ -110,7 +119,7 @@ class Watch:
         return self._interrupts.is_interrupted
 
     def __call__(self, iterations: int, bound: float) -> bool:
-        """Take note of progress; return whether to continue."""
+        """Show the progress; return whether to continue."""
         if self._show is not None and iterations > 0:
             self._show(iterations, bound)
         is_late = self._deadline is not None and time.monotonic() > self._deadline

@@ -84,7 +84,7 @@ def load_model(
     # By position: a model may have parameters of any name.
     model = load(path, all_states=all_states, max_states=max_states, **parameters)
     if is_built:
-        with shown(progress(is_quiet), "building") as update:
+        with shown(progress(is_quiet), "building", "states") as update:
             show = None if update is None else lambda done, total: update(done, total, "states")
             model.build(show)
     return model

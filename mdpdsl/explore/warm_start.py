@@ -55,7 +55,7 @@ def warm_start_of(
     sources = list(given) if isinstance(given, list | tuple) else [given]
     if not sources:
         return None
-    with shown(progress, "reading the warm start") as update:
+    with shown(progress, "reading the warm start", "rows") as update:
         show = None if update is None else lambda rows: update(rows, None, "rows")
         found = warm_start(model.checked, model.graph, sources, show)
     assert found is not None

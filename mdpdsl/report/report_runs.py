@@ -54,7 +54,7 @@ def report(
     >>> mdpdsl.report(run, "page.html").n_runs
     1
     """
-    with shown(progress, "drawing") as update:
+    with shown(progress, "drawing", "runs") as update:
         found = _opened(runs)
         show = None if update is None else lambda done, total: update(done, total, "runs")
         page = report_page(found, axes, show)

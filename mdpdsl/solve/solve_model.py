@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Solution(Tabular):
-    """The best policy for a question, what it is worth, and how far from the optimum at most."""
+    """The best policy for a question, its value, and a bound on the distance to the optimum."""
 
     model: Model
     outcome: SolveOutcome
@@ -48,7 +48,7 @@ class Solution(Tabular):
 
     @property
     def value(self) -> float:
-        """The value expected over the initial states."""
+        """The expected value over the initial states."""
         return self.outcome.value
 
     @property
@@ -63,7 +63,7 @@ class Solution(Tabular):
 
     @property
     def is_optimal(self) -> bool:
-        """Whether the bound is within the tolerance that was asked for."""
+        """Whether the bound is within the tolerance."""
         return self.outcome.status is SolveStatus.OPTIMAL
 
     @cached_property
@@ -94,7 +94,7 @@ class Solution(Tabular):
         return Path(path)
 
     def record(self) -> dict[str, Any]:
-        """Return the results as JSON has them."""
+        """Return the results as `--json` prints them."""
         graph, outcome = self.model.graph, self.outcome
         return {
             "model": self.model.name,
@@ -140,10 +140,10 @@ def solve(
 ) -> Solution:
     """Find the best policy for a model's rewards, or for reaching a label.
 
-    `discount` (0.99 by default) is for the expected sum of discounted rewards; `reach` names a
-    label, for the probability of reaching it. The method is auto, vi, mpi, pi or lp; `backend`
-    names the solver of lp. Ctrl-C, or the end of `time_limit` in seconds, returns what is known by
-    then, with a bound that holds.
+    By default, maximise the expected sum of rewards, discounted by `discount` (0.99); with `reach`,
+    maximise the probability of reaching that label. `minimise` does the opposite. The method is
+    auto, vi, mpi, pi or lp; `backend` names the solver of lp. After Ctrl-C or `time_limit` seconds,
+    return what is known by then, with a valid bound.
 
     >>> import mdpdsl
     >>> solution = mdpdsl.solve(mdpdsl.load("riverswim"), discount=0.95)
@@ -155,9 +155,7 @@ def solve(
             "`reach=` asks for a probability, which is not discounted; leave out `discount=`"
         )
     if backend is not None and method != "lp":
-        raise SolveError(
-            "`backend=` names the solver of a linear program; it needs the `method=` lp"
-        )
+        raise SolveError("`backend=` names the solver of a linear program; it needs `method=` lp")
     solved = as_model(model)
     rate = None if reach is not None else DISCOUNT if discount is None else discount
     options: dict[str, Any] = {
@@ -167,7 +165,7 @@ def solve(
         "backend": backend or "highs",
         "time_limit": time_limit,
     }
-    with shown(progress, "solving") as update, heeding_interrupts() as interrupts:
+    with shown(progress, "solving", "") as update, heeding_interrupts() as interrupts:
         watch = Watch(interrupts, time_limit, _showing(update, tolerance or 1e-6))
         if reach is not None:
             outcome = solve_reachability(solved.graph, reach, watch=watch, **options)
@@ -181,7 +179,7 @@ def solve(
 
 
 def _showing(update: Progress | None, tolerance: float) -> Callable[[int, float], None] | None:
-    """Return what shows a solver's bound on its way to the tolerance, on a logarithmic scale."""
+    """Return a function that shows how near a bound is to the tolerance, on a logarithmic scale."""
     if update is None:
         return None
     widest = 0.0

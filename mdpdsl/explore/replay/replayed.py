@@ -184,7 +184,7 @@ def read_replayed_log(
         raise SettingsError(f"there is no offer `{chosen}`; there are {', '.join(OFFERS)}")
     spaces = whole_space(model)
     order = TransitionOrder(spaces.graph)
-    with shown(progress, "reading") as update:
+    with shown(progress, "reading", "rows") as update:
         read = count_logs(
             spaces.checked,
             spaces.graph,

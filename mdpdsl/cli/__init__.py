@@ -104,9 +104,14 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     except OSError as error:
-        place = f"cannot write {error.filename}: " if error.filename else ""
-        click.echo(f"Error: {place}{error.strerror or error}", err=True)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.filename is not None and as_json:
+            message = f"cannot write {error.filename}: {error.strerror or error}"
+            print_json({"errors": [plain_error(message, "run")]})
+        else:
+            place = f"cannot write {error.filename}: " if error.filename is not None else ""
+            click.echo(f"Error: {place}{error.strerror or error}", err=True)
+        if error.filename is None:  # standard output itself failed, and would again at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     sys.exit(status if isinstance(status, int) else 0)
 

@@ -19,6 +19,7 @@ from mdpdsl.diagnostics import FormatError
 from mdpdsl.formats.foreign import Format
 from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.programs.direction import ProgramError
 from mdpdsl.programs.interior import interior_program
 from mdpdsl.programs.oracle import FORMULATIONS
 from mdpdsl.programs.program import BackendError, LinearProgram, load_backend
@@ -51,7 +52,10 @@ def planning_program(
     c = squared_l2_complexity(graph)
     # Relative to the largest, so that no kappa overflows; equal if the model is deterministic.
     weights = (c / c.max()) ** kappa if c.max() > 0 else np.ones(graph.n_pairs)
-    program, _ = FORMULATIONS[formulation](model, weights, eta)
+    try:
+        program, _ = FORMULATIONS[formulation](model, weights, eta)
+    except ProgramError as error:  # too large
+        raise FormatError(str(error)) from None
     return interior_program(program, graph.n_pairs)[0] if name == "interior" else program
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mdpdsl.diagnostics import LogError
+from mdpdsl.files import CannotWriteError
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.simulate.columns import ColumnNames, LogColumns
 from mdpdsl.simulate.trajectory import Chunk
@@ -188,6 +189,11 @@ def _replacing(path: Path) -> Iterator[str]:
     try:
         yield str(name)
         os.replace(name, target)
+    except OSError as error:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+        reason = os.strerror(error.errno) if error.errno else str(error)  # without Arrow's words
+        raise CannotWriteError(error.errno, reason, str(path)) from None
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(name)

@@ -55,7 +55,7 @@ def _parsed_length(_: click.Context, __: click.Parameter, text: str | None) -> f
     "--policy-out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the policy: .csv, .json or .npz.  [default: RUN/plan.csv]",
+    help="Write the policy: .csv, .json or .npz.  [default: plan.csv beside the counts]",
 )
 @quiet_option
 @json_option
@@ -75,6 +75,7 @@ def command(
     """
     from mdpdsl.explore.experiment_plan import plan
     from mdpdsl.runs.directory import PLAN
+    from mdpdsl.runs.places import run_place
 
     if steps is not None and steps < 1:
         raise click.UsageError(f"--steps takes 1 or more, not {steps}")
@@ -84,7 +85,7 @@ def command(
         kappa,
         steps,
         episode_length=episode_length,
-        out=policy_out or run / PLAN,
+        out=policy_out or run_place(run).folder / PLAN,
         progress=progress(is_quiet or as_json),
     )
     if as_json:

@@ -42,7 +42,7 @@ class PolicyError(FormatError):
 def check_policy_path(path: Path) -> None:
     """Raise PolicyError unless the ending of a file is that of a policy."""
     if path.suffix not in SUFFIXES:
-        raise PolicyError(f"a policy's file must end in {', '.join(SUFFIXES)}, not `{path.name}`")
+        raise PolicyError(f"the file must end in {', '.join(SUFFIXES)}, not `{path.name}`")
 
 
 def save_policy(policy: Policy, graph: TransitionGraph, path: str | Path) -> None:

@@ -1,4 +1,4 @@
-"""The verb `allocate`: the best possible shares of visits, with the model known."""
+"""The verb `allocate`: the best possible shares of visits for a known model."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 METHODS = ("newton", "lp")
 SUFFIXES = (".npz", ".csv")
 
-#: Pairs listed at either end.
+#: Pairs listed at each end.
 N_LISTED = 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Allocation(Shares, Tabular):
-    """The best shares of visits of a model, how good they are, and how far from the best at most.
+    """The best shares of visits of a model, how good they are, and a bound on the gap to the best.
 
-    Nothing does better than its `worst` (kappa = inf) and `average` (kappa = 2 with the distance
-    root-l2): they are the limits that explorers are measured against.
+    No explorer can do better than its `worst` (kappa = inf) and `average` (kappa = 2 with the
+    distance root-l2): they are the limits that explorers are measured against.
     """
 
     model: Model
@@ -63,7 +63,7 @@ class Allocation(Shares, Tabular):
 
     @cached_property
     def extremes(self) -> tuple[list[int], list[int]]:
-        """The pairs with the most visits, and of those in need the ones with the fewest."""
+        """The pairs with the most visits, and those with the fewest among those in need."""
         d = self.occupancy
         most = np.argsort(-d, kind="stable")[:N_LISTED]
         others = np.concatenate([self.without_need, self.left_out])
@@ -72,7 +72,7 @@ class Allocation(Shares, Tabular):
         return most.tolist(), rarest.tolist()
 
     def table(self) -> pa.Table:
-        """Return one row for each pair: its share of all visits, and its share of its state's."""
+        """Return one row for each pair: its share of all visits, and of the visits of its state."""
         columns = {"occupancy": self.occupancy, "probability": self.policy.probability}
         return pair_table(self.model.graph, columns)
 
@@ -95,7 +95,7 @@ class Allocation(Shares, Tabular):
         return Path(path)
 
     def record(self) -> dict[str, Any]:
-        """Return the results as JSON has them."""
+        """Return the results as `--json` prints them."""
         graph = self.model.graph
         most, rarest = self.extremes
         shares = {"occupancy": self.occupancy}
@@ -143,11 +143,12 @@ def allocate(
     time_limit: float | None = None,
     progress: bool | Progress | None = None,
 ) -> Allocation:
-    """Find the best possible allocation of visits, with the model known.
+    """Find the best possible allocation of visits for a known model.
 
-    `kappa` is 1 or more, or `math.inf` for the worst case; by default that of the model's `explore`
-    block, else 1. `recurrent` leaves out what no policy can keep visiting, `component` says which
-    part of the model to stay in. The method lp solves kappa = inf as a linear program.
+    `kappa` is 1 or more, or `math.inf` for the worst case; it defaults to the one in the model's
+    `explore` block, or 1. `recurrent` leaves out pairs that no policy can keep visiting; then
+    `component` chooses the part of the model to stay in. The method lp solves kappa = inf as a
+    linear program.
 
     >>> import math, mdpdsl
     >>> best = mdpdsl.allocate(mdpdsl.load("riverswim"), kappa=math.inf)
@@ -164,12 +165,12 @@ def allocate(
     if kappa is None:
         kappa = float(allocated.checked.explore.get("kappa", 1))
     if method == "lp" and not math.isinf(kappa):
-        raise SettingsError("the `method=` lp is for the `kappa=` inf alone")
+        raise SettingsError("`method=` lp needs `kappa=` inf")
     graph = allocated.graph
     if not graph.has_dynamics:
         raise SettingsError(
-            "the model has no dynamics to allocate visits by; estimate them from a log, or add "
-            "`on` lines or equations"
+            "the model has no dynamics, so there is nothing to allocate; estimate them from a log, "
+            "or add `on` lines or equations"
         )
     with shown(progress, "allocating") as update:
         shares = optimal_allocation(
@@ -190,5 +191,5 @@ def allocate(
 
 
 def _number(value: float) -> float | None:
-    """Return a number for JSON, which has no infinity."""
+    """Return a number for JSON; None if it is infinite."""
     return value if math.isfinite(value) else None

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from mdpdsl.cli import cli
+from mdpdsl.cli import main
 
 #: Generous: a process that takes longer hangs.
 TIMEOUT = 60
@@ -77,11 +78,18 @@ def mdpdsl(
 
 
 def quick(*arguments: str | Path, stdin: str | bytes = "") -> Outcome:
-    """Run a command inside this process; what `main` makes of exceptions is not included."""
-    result = CliRunner().invoke(cli, [str(argument) for argument in arguments], input=stdin)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Outcome(result.exit_code, result.stdout, result.stderr)
+    """Run a command inside this process, with all that `main` makes of errors and warnings."""
+    given, status = sys.argv, None
+    with CliRunner().isolation(stdin) as (stdout, stderr, _), warnings.catch_warnings():
+        sys.argv = ["mdpdsl", *map(str, arguments)]
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code
+        finally:
+            sys.argv = given
+    assert isinstance(status, int)
+    return Outcome(status, stdout.getvalue().decode(), stderr.getvalue().decode())
 
 
 def written(folder: Path, text: str | bytes, name: str = "model.mdp") -> Path:

@@ -146,15 +146,15 @@ def test_of_two_parts_one_is_chosen(tmp_path: Path) -> None:
         (["--distance", "l3"], "squared-l2"),
         (["--out", "shares.txt"], "ending in .npz or .csv"),
         (["--policy-out", "policy"], "ending in .npz or .csv"),
-        (["--method", "lp", "--kappa", "2"], "--method lp takes --kappa inf alone"),
+        (["--method", "lp", "--kappa", "2"], "--method lp needs --kappa inf"),
         (["--method", "lp", "--kappa", "inf", "--backend", "hihgs"], "did you mean `highs`"),
-        (["--component", "1"], "--component goes with --recurrent"),
+        (["--component", "1"], "--component needs --recurrent"),
         (["--recurrent", "--component", "7"], "there is no component 7"),
         (["--time-limit", "0"], "--time-limit"),
         (["--set", "m=3"], "unknown parameter `m`"),
     ],
 )
-def test_mistakes_are_told_with_status_two(arguments: list[str], message: str) -> None:
+def test_mistakes_exit_with_status_two(arguments: list[str], message: str) -> None:
     outcome = quick("allocate", "riverswim", *arguments)
     assert outcome.status == 2
     assert message in outcome.stderr
@@ -166,7 +166,7 @@ def test_a_model_without_dynamics_is_refused() -> None:
     assert "no dynamics" in outcome.stderr
 
 
-def test_an_explore_block_with_a_kappa_below_one_is_told(tmp_path: Path) -> None:
+def test_an_explore_block_with_a_kappa_below_one_is_refused(tmp_path: Path) -> None:
     outcome = quick("allocate", written(tmp_path, TRANSIENT + "explore { kappa = 0.5 }\n"))
     assert outcome.status == 2
     assert "kappa must be 1 or more" in outcome.stderr

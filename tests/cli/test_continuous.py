@@ -34,7 +34,7 @@ def test_the_record_says_what_was_simulated(tmp_path: Path) -> None:
     assert counts_of(tmp_path / "c") != counts_of(tmp_path / "f")
 
 
-def test_a_person_is_told_of_it_too(tmp_path: Path) -> None:
+def test_a_person_reads_it_too(tmp_path: Path) -> None:
     arguments = ("--steps", "2_000", "--simulate", "continuous")
     explored = run("explore", "fishery", *arguments, cwd=tmp_path)
     assert "the continuous system, seen through its bins" in explored.stdout, explored.stderr
@@ -90,7 +90,7 @@ def test_a_system_that_fails_is_a_run_that_failed(command: str, tmp_path: Path) 
     assert "the continuous system may visit them" in done.stderr
 
 
-def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+def test_a_run_that_was_killed_continues_as_if_it_had_not_been(tmp_path: Path) -> None:
     arguments = ["explore", "mountain_car", "--simulate", "continuous", "--kappa", "2"]
     arguments += ["--steps", "400_000", "--seed", "4"]
     whole = run(*arguments, "--out", "whole", "--json", cwd=tmp_path)

@@ -55,7 +55,7 @@ def test_the_text_names_what_was_rejected_and_never_seen(tmp_path: Path) -> None
     assert "2 of 6" in outcome.stdout
 
 
-def test_a_wider_radius_is_told(tmp_path: Path) -> None:
+def test_a_wider_radius_is_reported(tmp_path: Path) -> None:
     model = written(tmp_path, "mdp one\nstate x in 0..1\naction a\n")
     log = written(tmp_path, "x,action\n" + "0,a\n1,a\n" * 500, "log.csv")
     paper, weissman = (

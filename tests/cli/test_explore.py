@@ -163,7 +163,7 @@ def counts_of(folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT], ids=["kill", "ctrl-c"])
-def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
+def test_a_run_that_was_stopped_continues_as_if_it_had_not_been(
     sign: signal.Signals, tmp_path: Path
 ) -> None:
     arguments = ["explore", "pendulum", "--kappa", "2", "--steps", "6_000_000", "--seed", "4"]
@@ -171,10 +171,10 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
     assert whole.returncode == 0, whole.stderr
     process = started_and_saved(*arguments, folder="parts", cwd=tmp_path)
     process.send_signal(sign)
-    _, told = process.communicate()
+    _, said = process.communicate()
     assert process.returncode != 0
     if sign == signal.SIGINT:
-        assert "--resume parts goes on" in told.replace("`", "")
+        assert "--resume parts continues it" in said.replace("`", "")
     assert not (tmp_path / "parts" / "summary.json").exists()
     resumed = run("explore", "--resume", "parts", "--json", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr

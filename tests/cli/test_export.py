@@ -114,25 +114,28 @@ def test_intervals_of_a_run_say_how_they_were_made(run: Path, tmp_path: Path, ta
     text = (tmp_path / "m.tra").read_text()
     assert text.count("[") >= record["branches"]
     wide = quick("export", run, "--to", target, "--intervals", "--support", "all", *out, "--json")
-    assert (wide.json()["states"], wide.json()["support_reason"]) == (8, "as asked for")
+    assert (wide.json()["states"], wide.json()["support_reason"]) == (8, "as requested")
     outcome = quick("export", run, "--to", target, "--intervals", "--support", "all", *out)
     assert "`unknown`" in outcome.stdout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "said"),
     [
         (("riverswim", "--to", "drn", "--intervals"), "--intervals needs a run"),
-        (("RUN", "--to", "gym", "--intervals"), "gym has no intervals; prism, explicit, drn have"),
+        (
+            ("RUN", "--to", "gym", "--intervals"),
+            "gym does not support intervals; use prism or explicit or drn",
+        ),
         (("RUN", "--to", "drn", "--delta", "0.1"), "are for --intervals"),
         (("RUN", "--to", "drn", "--intervals", "--set", "n=3"), "n was set when it was made"),
         (("riverswim", "--to", "prizm"), "did you mean `prism`?"),
     ],
 )
-def test_mistakes_are_told(run: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_mistakes_are_reported(run: Path, arguments: tuple[str, ...], said: str) -> None:
     outcome = quick("export", *(str(run) if a == "RUN" else a for a in arguments))
     assert outcome.status == 2
-    assert told in outcome.stderr
+    assert said in outcome.stderr
 
 
 def test_an_unknown_format_lists_the_known_ones() -> None:

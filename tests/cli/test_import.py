@@ -55,7 +55,7 @@ def test_a_large_model_is_kept_as_arrays_and_said_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(import_module("mdpdsl.formats.mdp"), "MANY_PAIRS", 10)
+    monkeypatch.setattr(import_module("mdpdsl.exchange"), "MANY_PAIRS", 10)
     quick("export", "riverswim", "--to", "explicit")
     outcome = quick("import", "riverswim.tra")
     assert outcome.status == 0
@@ -64,7 +64,7 @@ def test_a_large_model_is_kept_as_arrays_and_said_to_be(
     assert quick("import", "riverswim.tra", "--out", "small.mdp").stderr == ""
 
 
-def test_a_broken_file_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_error_in_a_file_shows_its_line(tmp_path: Path) -> None:
     path = written(tmp_path, "2 2 2\n0 0 1 1 a\n1 0 x 1 a\n", "bad.tra")
     outcome = run_process("import", path)
     assert outcome.status == 2
@@ -74,7 +74,7 @@ def test_a_broken_file_is_told_with_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "said"),
     [
         (("none.tra",), "cannot read none.tra"),
         (("none.json",), "cannot read none.json"),
@@ -85,13 +85,13 @@ def test_a_broken_file_is_told_with_its_line(tmp_path: Path) -> None:
         (("none.tra", "--out", "x.json"), "--out takes a file ending in .mdp or .npz"),
     ],
 )
-def test_mistakes_are_told(
-    arguments: tuple[str, ...], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_mistakes_are_reported(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     outcome = quick("import", *arguments)
     assert outcome.status == 2
-    assert told in outcome.stderr
+    assert said in outcome.stderr
 
 
 def test_a_path_that_cannot_be_written_fails_the_run(lake: Path) -> None:

@@ -39,7 +39,7 @@ state column in 0..3
 action left, down, right, up
 log { row = floor(obs / 4)  column = obs % 4 }
 """
-#: Goes round 0..9 and raises, says NaN or hangs where it is told to.
+#: Goes round 0..9 and raises, says NaN or hangs where it is asked to.
 ENVIRONMENT = """
 import os
 import time
@@ -142,14 +142,14 @@ def _rows(log: bytes) -> list[bytes]:
     return log.splitlines()[1:]
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_says_how_to_continue(tmp_path: Path) -> None:
     run = tmp_path / "run"
     running = started(*PENDULUM, "--steps", "10_000_000", "--out", run, folder=tmp_path)
     wait_for_rows(run / "log.csv", 50_000)
     running.send_signal(signal.SIGINT)
     _, stderr = running.communicate(timeout=TIMEOUT)
     assert running.returncode == 1
-    assert f"mdpdsl explore --resume {run}` goes on" in stderr.decode()
+    assert f"mdpdsl explore --resume {run}` continues it" in stderr.decode()
     assert same(counts_of(run), log_counts(run))
     assert not (run / "summary.json").exists()
 
@@ -165,13 +165,13 @@ def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return written(tmp_path, RING)
 
 
-def test_an_environment_that_raises_is_told_and_the_run_goes_on_later(ring: Path) -> None:
+def test_an_environment_that_raises_is_reported_and_the_run_continues_later(ring: Path) -> None:
     run = ring.parent / "run"
     env = ("--env", "ring_environment:Ring-v0", "--env-arg", "raises_at=101")
     outcome = process("explore", ring, *env, "--steps", "300", "--out", run)
     assert outcome.status == 1
     assert "after 100 steps: RuntimeError: the belt slipped" in outcome.stderr
-    assert f"mdpdsl explore --resume {run}` goes on" in outcome.stderr
+    assert f"mdpdsl explore --resume {run}` continues it" in outcome.stderr
     assert log_counts(run).n_transitions == counts_of(run).n_transitions == 100
     (ring.parent / "repaired").touch()
     record = process("explore", "--resume", run, "--json").json()
@@ -275,7 +275,7 @@ def test_a_discrete_observation_is_one_column(tmp_path: Path) -> None:
     assert outcome.json()["rejected"] == {}
     counts = counts_of(run)
     assert same(counts, log_counts(run))
-    # Without slipping every action has one outcome; from holes and the goal nothing goes on.
+    # Without slipping every action has one outcome; from holes and the goal nothing follows.
     assert (np.diff(counts.successor_start) <= 1).all()
     graph = from_npz(run / "estimate.npz")
     seen = graph.pair_state[counts.visits > 0]
@@ -290,7 +290,7 @@ def test_a_discrete_observation_is_one_column(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ((*PENDULUM[:3], "Pendulm-v1"), "there is no environment Pendulm-v1"),
-        ((*PENDULUM, "--trials", "2"), "one trial"),
+        ((*PENDULUM, "--trials", "2"), "is explored once; leave out --trials"),
         ((*PENDULUM, "--env-arg", "g"), "--env-arg takes NAME=VALUE"),
         ((*PENDULUM, "--env-arg", "gravity=3"), "cannot make the environment"),
         ((*PENDULUM, "--simulate", "continuous"), "as it is"),
@@ -302,7 +302,7 @@ def test_a_discrete_observation_is_one_column(tmp_path: Path) -> None:
         (("explore", "pendulum_unknown"), "explore a live system"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_written(
+def test_mistakes_are_reported_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -334,7 +334,7 @@ def test_a_run_that_python_began_is_resumed_from_python(tmp_path: Path) -> None:
     explore_live(walk_model(), Walk(), tmp_path / "run", steps=5)
     outcome = quick("explore", "--resume", tmp_path / "run")
     assert outcome.status == 2
-    assert "explore_live(model, system," in outcome.stderr
+    assert f'mdpdsl.explore(model, system=system, resume="{tmp_path / "run"}")' in outcome.stderr
 
 
 # Warm starts
@@ -405,7 +405,7 @@ def test_a_warm_start_that_is_not_there_is_an_error(tmp_path: Path, as_json: boo
     assert "there is no file" in (outcome.stdout if as_json else outcome.stderr)
 
 
-def test_what_of_a_warm_start_is_rejected_is_told(tmp_path: Path, log: Path) -> None:
+def test_what_of_a_warm_start_is_rejected_is_reported(tmp_path: Path, log: Path) -> None:
     odd = tmp_path / "odd.csv"
     odd.write_text(log.read_text() + "0,701,99,left\n")
     outcome = quick(

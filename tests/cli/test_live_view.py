@@ -16,13 +16,14 @@ import pytest
 from mdpdsl.cli.console import ProgressLines
 from mdpdsl.explore import executor
 from mdpdsl.explore.optimum import Limits
-from mdpdsl.explore.progress import standing_text
 from mdpdsl.explore.standing import Standing
+from mdpdsl.explore.trial_progress import standing_text
 from tests.cli.run import quick
 
 ARGUMENTS = ("explore", "riverswim", "--kappa", "10", "--steps", "60_000", "--jobs", "1")
 #: The command line, looking after every part of a run, however soon the whole is done.
 WATCHFUL = (
+    "from mdpdsl import progress; progress.RATE_SECONDS = 0.0; "
     "from mdpdsl.explore import executor; executor.LOOK_SECONDS = 0.0; "
     "from mdpdsl.cli import main; main()"
 )
@@ -32,13 +33,13 @@ WIDE = {"COLUMNS": "140", "TERM": "xterm"}
 
 def test_the_figures_are_means_over_the_trials_that_have_them() -> None:
     found = [Standing(10, 0, 30.0, 8.0), Standing(10, 5, None, None), Standing(0)]
-    told = standing_text(found, 10, Limits(10.0, 4.0))
-    assert told == "75.0% of pairs visited, L_Worst 30 (3.00× the optimum), L_Avg 8 (2.00×)"
+    said = standing_text(found, 10, Limits(10.0, 4.0))
+    assert said == "75.0% of pairs visited, L_Worst 30 (3.00× the optimum), L_Avg 8 (2.00×)"
     assert standing_text(found, 10, None) == "75.0% of pairs visited, L_Worst 30, L_Avg 8"
     assert standing_text([Standing(3)], 10, None) == ""
 
 
-def test_not_quite_all_pairs_are_not_told_as_all() -> None:
+def test_not_quite_all_pairs_are_not_reported_as_all() -> None:
     assert standing_text([Standing(1, 1)], 10**6, None) == "99.9% of pairs visited"
     assert standing_text([Standing(1, 0)], 10**6, None) == "100.0% of pairs visited"
 

@@ -90,7 +90,7 @@ def test_an_ill_typed_value_is_refused_with_the_list_of_types(model: Path, setti
     assert "n (integer), p (real), fast (true or false)" in record["help"]
 
 
-def test_a_value_that_breaks_the_model_is_told_at_its_place(model: Path) -> None:
+def test_a_value_that_breaks_the_model_is_reported_at_its_place(model: Path) -> None:
     outcome = quick("show", model, "--set", "n=0", "--json")
     assert outcome.status == 2
     assert [(e["code"], e["line"]) for e in outcome.json()["errors"]] == [("E401", 5)]

@@ -66,11 +66,11 @@ def test_the_policy_is_one_of_the_model_and_is_in_the_run_by_default(run: Path) 
     assert outcome.status == 0
 
 
-def test_the_text_tells_where_it_adds_most_and_what_it_cannot_reach(run: Path) -> None:
+def test_the_text_says_where_it_adds_most_and_what_it_cannot_reach(run: Path) -> None:
     outcome = quick("plan", run, "--kappa", "inf")
     assert outcome.status == 0
     assert "left in x = 0" in outcome.stdout
-    assert "going on as before" in outcome.stdout
+    assert "with the plan  as before" in outcome.stdout
     assert "infinite" in outcome.stdout
     assert "2 of 10 pairs" in outcome.stderr
     assert "try by hand, the nearest first: left in x = 4; right in x = 4" in outcome.stderr
@@ -83,13 +83,13 @@ def test_counts_alone_are_enough(run: Path, tmp_path: Path) -> None:
     assert one["pairs"] == other["pairs"]
 
 
-def test_a_run_that_ends_somewhere_is_told_to_start_again(tmp_path: Path) -> None:
+def test_a_run_that_ends_somewhere_is_started_again(tmp_path: Path) -> None:
     model = written(tmp_path, MODEL)
     text = "x,action\n" + "0,left\n0,right\n1,right\n2,right\n3,left\n" + "3,right\n3,left\n" * 9
     log = written(tmp_path, text, "log.csv")
     quick("estimate", model, log, "--out", tmp_path / "run")
     outcome = quick("plan", tmp_path / "run")
-    assert "say so by --episode-length N" in outcome.stderr
+    assert "say so with --episode-length" in outcome.stderr
     again = quick("plan", tmp_path / "run", "--episode-length", "8", "--json").json()
     assert (again["episode_length"], again["left_out"]) == (8, 2)
     assert all(pair["added_visits"] > 0 for pair in again["pairs"] if pair["state"]["x"] < 4)

@@ -175,7 +175,7 @@ def test_an_interrupt_ends_a_long_build_with_1_and_no_traceback(tmp_path: Path) 
     process = _start("show", path)
     assert process.stderr is not None
     try:
-        # When its memory has grown the building is under way, and it goes on for seconds.
+        # When its memory has grown the building is under way, and it lasts for seconds.
         _wait_for_memory(process.pid, 150 << 20)
         assert process.poll() is None, "the build is over before it could be interrupted"
         process.send_signal(signal.SIGINT)

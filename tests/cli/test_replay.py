@@ -115,7 +115,7 @@ def test_a_log_of_the_riverswim_is_replayed(tmp_path: Path) -> None:
     assert 0 < record["distance_to_log"] < 1
 
 
-def test_a_log_of_the_frozen_lake_goes_on_after_each_episode(tmp_path: Path) -> None:
+def test_a_log_of_the_frozen_lake_continues_after_each_episode(tmp_path: Path) -> None:
     """As a recorder of Gymnasium writes it: nothing follows a hole or the goal."""
     graph = mdpdsl.load("frozen_lake").graph
     draw = np.random.default_rng(0)
@@ -175,7 +175,7 @@ def test_several_logs_come_in_their_order_by_patterns_or_one_by_one(tmp_path: Pa
     assert turned["log"]["hash"] != found[0]["log"]["hash"]
 
 
-def test_a_replay_that_was_stopped_goes_on_without_its_log(
+def test_a_replay_that_was_stopped_continues_without_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = simulated("riverswim", tmp_path / "log.csv", "--steps", "20000")
@@ -207,7 +207,8 @@ def test_a_replay_that_was_stopped_goes_on_without_its_log(
 DYING = """
 import os, signal, sys
 from mdpdsl.cli import main
-from mdpdsl.explore import metrics, trial
+from mdpdsl.estimate import metrics
+from mdpdsl.explore import trial
 
 def measure(step, *rest):
     if step > 1_000:
@@ -219,7 +220,7 @@ main()
 """
 
 
-def test_a_replay_that_was_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+def test_a_replay_that_was_killed_continues_as_if_it_had_not_been(tmp_path: Path) -> None:
     log = simulated("riverswim", tmp_path / "log.csv", "--steps", "100000")
     asked = ("riverswim", "--log", str(log), "--algorithm", "random", "--jobs", "1")
     explored(*asked, "--out", tmp_path / "whole")
@@ -244,12 +245,13 @@ def test_a_run_whose_log_was_changed_is_not_resumed(
     with np.load(kept) as saved:
         arrays = dict(saved)
     np.savez(kept, **(arrays | {"successor": arrays["successor"][::-1]}))
-    refused(quick("explore", "--resume", tmp_path / "run"), "is not the log that the run began")
+    refused(quick("explore", "--resume", tmp_path / "run"), "its log is not the one that the run")
     kept.write_bytes(b"nothing")
     refused(quick("explore", "--resume", tmp_path / "run"), "no readable log.npz")
     kept.unlink()
     refused(quick("explore", "--resume", tmp_path / "run"), "no readable log.npz")
-    refused(quick("explore", "--resume", tmp_path / "run", "--log", log), "keeps its log")
+    outcome = quick("explore", "--resume", tmp_path / "run", "--log", log)
+    refused(outcome, "keeps its model and settings; give --resume alone")
 
 
 def test_the_number_of_processes_changes_no_byte(tmp_path: Path) -> None:
@@ -277,7 +279,7 @@ def test_explorers_that_plan_in_episodes_replay_a_log(
         assert episodes[-1]["gap"] is None
 
 
-def test_compare_tells_explorers_at_their_ends_and_after_equal_steps(tmp_path: Path) -> None:
+def test_compare_shows_explorers_at_their_ends_and_after_equal_steps(tmp_path: Path) -> None:
     log = simulated("riverswim", tmp_path / "log.csv", "--steps", "20000")
     asked = ("compare", "riverswim", "--log", log, "--trials", "2", "--algorithm", "random",
              "--algorithm", "kappa-dp", "--kappa", "1", "--kappa", "5")  # fmt: skip
@@ -296,7 +298,7 @@ def test_compare_tells_explorers_at_their_ends_and_after_equal_steps(tmp_path: P
         assert row["share_of_log"] == pytest.approx(row["steps_done"] / 20_000)
         assert row["coverage"] >= row["common_coverage"]
         assert row["ratio_worst"] is None
-    # After equal steps a row is what the same run has when it is told to end there.
+    # After equal steps a row is what the same run has when it is asked to end there.
     for row in rows[1:]:
         alone = explored("riverswim", "--log", log, "--kappa", str(row["kappa"]),
                          "--out", tmp_path / f"{row['kappa']}")  # fmt: skip
@@ -323,7 +325,7 @@ def refused(outcome: Outcome, *messages: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["explore", "compare"])
-def test_mistakes_are_told_and_nothing_is_written(
+def test_mistakes_are_reported_and_nothing_is_written(
     command: str, hand_made: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -339,7 +341,7 @@ def test_mistakes_are_told_and_nothing_is_written(
         (["--log", log, "--algorithm", "kapa-dp"], "did you mean `kappa-dp`"),
         (["--log", log, "--kappa", "0.1"], "kappa must be 1 or more"),
         (["--log", log, "--steps", "0"], "steps must be 1 or more"),
-        (["--log", log, "--time-step", "inf"], "--time-step takes a finite number"),
+        (["--log", log, "--time-step", "inf"], "--time-step must be positive and finite, not inf"),
         (["--offer", "all"], "--offer is about a log; name one with --log"),
         (["--separate-files"], "--separate-files is about a log"),
         ([log], "there is one MODEL"),

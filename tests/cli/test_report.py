@@ -51,13 +51,13 @@ def test_report_works_as_a_process_with_json_alone_on_standard_output(
 def test_what_is_no_run_is_refused(command: tuple[str, ...], tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    for path, told in ((empty, "it has no run.json"), (tmp_path / "no", "no such folder")):
+    for path, said in ((empty, "it has no run.json"), (tmp_path / "no", "no such folder")):
         done = quick(*command, path)
         assert done.status == 2
-        assert told in done.stderr
+        assert said in done.stderr
 
 
-def test_an_unfinished_run_is_refused_with_the_command_that_goes_on(
+def test_an_unfinished_run_is_refused_with_the_command_that_continues_it(
     run: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
@@ -72,7 +72,7 @@ def test_wrong_axes_are_refused(run: Path) -> None:
     for command in (("report",), ("plot", "--figure", "visits")):
         done = quick(*command, run, "--axes", "room,door")
         assert done.status == 2
-        assert "no variable `door`; there are room, action" in done.stderr
+        assert "no variable `door`; choose from room, action" in done.stderr
 
 
 def test_plot_draws_one_figure(run: Path, tmp_path: Path) -> None:

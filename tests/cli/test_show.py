@@ -55,7 +55,7 @@ def test_text_says_the_same_for_people() -> None:
         assert expected in outcome.stdout
 
 
-def test_a_continuous_model_tells_how_it_was_discretized() -> None:
+def test_a_continuous_model_says_how_it_was_discretized() -> None:
     shown = quick("show", "pendulum", "--json").json()
     assert shown["states"] == 100
     assert shown["discretization"]["noise"] == "cdf"
@@ -103,7 +103,7 @@ def test_the_suffix_says_the_kind_of_picture(tmp_path: Path, suffix: str, start:
     path = tmp_path / f"picture{suffix}"
     outcome = quick("show", "riverswim", "--graph", path)
     assert outcome.status == 0
-    assert f"drawn to {path}" in outcome.stdout
+    assert f"Wrote {path}" in outcome.stdout
     assert path.read_bytes().lstrip().startswith(start)
 
 

@@ -57,7 +57,7 @@ def test_json_has_the_keys_of_the_contract_and_the_file_its_rows(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["riverswim-log.parquet"]
 
 
-def test_a_person_is_told_what_was_written(tmp_path: Path) -> None:
+def test_a_person_reads_what_was_written(tmp_path: Path) -> None:
     out = tmp_path / "log.csv"
     outcome = quick("simulate", "pendulum", "--simulate", "continuous", "--out", out)
     assert outcome.status == 0
@@ -112,7 +112,7 @@ def test_a_log_block_names_the_columns_and_a_note_says_where_not(tmp_path: Path)
         (("riverswim", "--policy", "best"), "takes `random` or a file"),
         (("riverswim", "--policy", "missing.csv"), "cannot read missing.csv"),
         (("riverswim", "--policy", "weather.csv"), "has the columns sky"),
-        (("riverswim", "--policy", "weather.npz"), "is for another model"),
+        (("riverswim", "--policy", "weather.npz"), "belongs to another model"),
         (("riverswim", "--simulate", "continuous"), "no continuous variables"),
         (("riverswim", "--simulate", "wildly"), "'model', 'continuous'"),
         (("riverswim", "--set", "m=3"), "unknown parameter"),
@@ -121,7 +121,7 @@ def test_a_log_block_names_the_columns_and_a_note_says_where_not(tmp_path: Path)
         (("missing.mdp",), "cannot read missing.mdp"),
     ],
 )
-def test_mistakes_are_told_and_leave_nothing(
+def test_mistakes_are_reported_and_leave_nothing(
     arguments: tuple[str, ...],
     message: str,
     tmp_path: Path,

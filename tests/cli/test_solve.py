@@ -139,15 +139,21 @@ def test_files_hold_the_policy_and_the_values(suffix: str, tmp_path: Path) -> No
         (("riverswim", "--discount", "1"), ("below 1",)),
         (("riverswim", "--discount", "1.5"), ("not in [0, 1)",)),
         (("riverswim", "--discount", "nan"), ("not in [0, 1)",)),
-        (("riverswim", "--reach", "goal", "--discount", "0.9"), ("drop --discount",)),
+        (("riverswim", "--reach", "goal", "--discount", "0.9"), ("leave out --discount",)),
         (("riverswim", "--tolerance", "0"), ("positive",)),
         (("riverswim", "--tolerance", "-1e-3"), ("positive",)),
         (("riverswim", "--method", "dp"), ("'auto', 'vi', 'mpi', 'pi', 'lp'",)),
         (("riverswim", "--backend", "highs"), ("--method lp",)),
         (("riverswim", "--method", "lp", "--backend", "hihgs"), ("did you mean `highs`?",)),
         (("riverswim", "--time-limit", "0"), ("x>0",)),
-        (("riverswim", "--policy-out", "p.txt"), ("--policy-out ends in .npz, .csv, .json",)),
-        (("riverswim", "--values-out", "v.xlsx"), ("--values-out ends in .npz, .csv, .json",)),
+        (
+            ("riverswim", "--policy-out", "p.txt"),
+            ("--policy-out: the file must end in .npz, .csv, .json, not `p.txt`",),
+        ),
+        (
+            ("riverswim", "--values-out", "v.xlsx"),
+            ("--values-out: the file must end in .npz, .csv, .json, not `v.xlsx`",),
+        ),
         (("riverswim", "--policy-out", "nowhere/p.csv"), ("no folder nowhere",)),
         (("riverswim", "--top", "3", "--all"), ("not both",)),
         (("riverswim", "--set", "m=3"), ("m",)),
@@ -225,7 +231,7 @@ def test_a_tolerance_beyond_rounding_ends_with_1() -> None:
     assert (outcome.status, outcome.json()["status"]) == (1, "precision limit")
 
 
-def test_parameters_are_set_and_told() -> None:
+def test_parameters_are_set_and_shown() -> None:
     found = quick("solve", "riverswim", "--set", "n=9", "--json").json()
     assert found["parameters"]["n"] == 9
     assert found["states"] == 9

@@ -75,7 +75,7 @@ def test_solving_the_estimate_agrees_with_the_truth_within_the_radii(folder: Pat
     ],
     ids=" ".join,
 )
-def test_every_command_takes_a_run_and_tells_what_was_never_seen(
+def test_every_command_takes_a_run_and_says_what_was_never_visited(
     folder: Path, tmp_path: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -86,8 +86,8 @@ def test_every_command_takes_a_run_and_tells_what_was_never_seen(
         assert outcome.stderr.count("were never visited; their rows are uniform") == 1
         record = quick(command, model, *options, "--json").json()
         assert record["unseen_pairs"] == 6 or record["unseen_pairs"] == 5
-        told = f"{record['unseen_pairs']} of 8 pairs were never visited"
-        assert told in outcome.stderr
+        said = f"{record['unseen_pairs']} of 8 pairs were never visited"
+        assert said in outcome.stderr
 
 
 def test_exported_arrays_are_the_model_again(folder: Path, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_an_estimate_has_no_continuous_system(tmp_path: Path) -> None:
         assert "no continuous system" in outcome.stderr
 
 
-def test_an_exploration_of_an_estimate_goes_on_from_its_folder_alone(
+def test_an_exploration_of_an_estimate_continues_from_its_folder_alone(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -172,7 +172,7 @@ def test_a_file_of_another_kind_exits_with_2(tmp_path: Path, content: bytes) -> 
     path.write_bytes(content)
     outcome = run_process("solve", path)
     assert outcome.status == 2
-    assert "not a transition graph that mdpdsl wrote" in outcome.stderr
+    assert "not a transition graph written by mdpdsl" in outcome.stderr
 
 
 def test_states_that_nothing_seen_leads_to_are_left_out_unless_asked_for(tmp_path: Path) -> None:

@@ -98,8 +98,8 @@ def _models(models: Iterable[EvidenceModel]) -> list[str]:
         )
         for model in models
     ]
-    titles = ("model", "states", "pairs", "that count", "least L_Worst", "least L_Avg", "steps n")
-    return _table(titles, rows)
+    titles = ("model", "states", "pairs", "pairs that count", "least L_Worst", "least L_Avg")
+    return _table((*titles, "steps n"), rows)
 
 
 def _details(cells: Sequence[Cell]) -> list[str]:

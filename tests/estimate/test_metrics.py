@@ -1,3 +1,5 @@
+"""Measures of counts."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -38,7 +38,7 @@ class Export:
         return self.paths[0]
 
     def record(self) -> dict[str, Any]:
-        """Return what was written as JSON has it."""
+        """Return what was written as `--json` prints it."""
         found: dict[str, Any] = {"path": str(self.path), "format": self.format}
         if len(self.paths) > 1 or self.intervals is not None:
             found["paths"] = [str(path) for path in self.paths]
@@ -85,7 +85,7 @@ def export(
     if intervals:
         return _exported_intervals(model, path, chosen, support, delta, all_states)
     if delta is not None or support != "auto":
-        raise FormatError("`delta=` and `support=` are for `intervals=`")
+        raise FormatError("`delta=` and `support=` need `intervals=`")
     if isinstance(model, str | Path):
         raise FormatError(f"load the model first: mdpdsl.load({str(model)!r})")
     exported = as_model(model)
@@ -107,7 +107,7 @@ def _exported_intervals(
     if isinstance(run, str | Path):
         try:
             if place_of_arrays(Path(run)) is None:
-                raise RunError(f"{run} is a graph without counts")
+                raise RunError(f"{run} has a graph, but no counts")
             run = open_run(run)
         except RunError as error:
             raise RunError(f"`intervals=` needs a run: {error}") from None
@@ -123,10 +123,10 @@ def _exported_intervals(
 
 @dataclass(frozen=True, eq=False)
 class Import:
-    """A model of another tool, and the file that it was written to."""
+    """A model read from another tool's file, and the file it was written to, if any."""
 
     model: Model
-    name: str  # as the language allows it
+    name: str  # as a name of the language
     origin: str
     path: Path | None = None
 
@@ -142,7 +142,7 @@ class Import:
         return model_text(self.model.graph, self.name, notes=(f"imported from {self.origin}",))
 
     def record(self) -> dict[str, Any]:
-        """Return what was read as JSON has it."""
+        """Return what was read as `--json` prints it."""
         graph = self.model.graph
         return {
             "path": None if self.path is None else str(self.path),
@@ -156,9 +156,9 @@ def import_model(file: str | Path, out: str | Path | bool | None = None) -> Impo
     """Read the model of another tool; with `out`, write it as an `.mdp` or `.npz` file.
 
     `file` is a `.tra` file of PRISM (with .sta, .lab, .srew and .trew beside it), a toy-text table
-    P as `.json`, an `.npz` file of a graph, or `gym:ID` for a Gymnasium environment that has one.
-    With `out` True the file is named after the model: `.mdp`, or `.npz` if it is large. To use such
-    a model without a file, `mdpdsl.load` reads it as well.
+    P as `.json`, an `.npz` file of a graph, or `gym:ID` for a Gymnasium environment that has such a
+    table. With `out=True` the file is named after the model: `.mdp`, or `.npz` if it is large. To
+    use such a model directly, give it to `mdpdsl.load`.
 
     >>> import mdpdsl
     >>> done = mdpdsl.export(mdpdsl.load("weather"), "weather.json")
@@ -168,7 +168,7 @@ def import_model(file: str | Path, out: str | Path | bool | None = None) -> Impo
     origin = str(file)
     if not origin.startswith(GYM) and not origin.lower().endswith(readable_suffixes()):
         endings = ", ".join(readable_suffixes())
-        raise FormatError(f"cannot import `{origin}`; give a file in {endings}, or {GYM}ID")
+        raise FormatError(f"cannot import `{origin}`; give a file ending in {endings}, or {GYM}ID")
     if isinstance(out, str | Path) and Path(out).suffix not in IMPORTED:
         raise FormatError(f"`out=` takes a file ending in {' or '.join(IMPORTED)}")
     model = load_stored(origin, {})

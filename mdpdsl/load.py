@@ -1,9 +1,9 @@
 """The front door: a path, a shipped name, a foreign file, a run or arrays become a model.
 
-A model file is built. Stored models are read: the estimate in a run's folder (of several trials the
-first, or `RUN/trial-003`), `.npz` files, and the models of other tools (`mdpdsl.formats`). As for
-other models, the states of an estimate are those that can be reached from `init`, unless all are
-asked for; everything else is taken as it is.
+A model file is built. Stored models are read: the estimate in the folder of a run (of several
+trials, the first, or `RUN/trial-003`), `.npz` files, and the models of other tools
+(`mdpdsl.formats`). Like a built model, an estimate has only the states that can be reached from
+`init`, unless all are requested; other stored models keep all states.
 """
 
 from __future__ import annotations
@@ -59,29 +59,29 @@ def load(
 
 
 def is_stored(path: str) -> bool:
-    """Return whether a path is that of a stored model: a folder, or a file that holds a graph."""
+    """Return whether a path leads to a stored model: a folder, or a file with a graph."""
     if is_foreign(path) or path.endswith(".npz"):
         return True
     try:
         place = Path(path)
         return path != "" and (is_trial(place) or place.is_dir())
-    except (OSError, ValueError):  # too long, or with characters that no path has
+    except (OSError, ValueError):  # too long, or with characters that paths cannot have
         return False
 
 
 def is_foreign(path: str) -> bool:
-    """Return whether a path is that of another tool's model."""
+    """Return whether a path leads to another tool's model."""
     if path.startswith(GYM):
         return True
     return not path.endswith((".mdp", ".npz")) and path.lower().endswith(readable_suffixes())
 
 
 def load_stored(path: str, parameters: Mapping[str, object], *, all_states: bool = False) -> Model:
-    """Read a stored model; raise ModelError where there is none."""
+    """Read a stored model; raise ModelError if there is none."""
     if parameters:
         names = ", ".join(f"`{name}`" for name in parameters)
-        message = f"{path} holds a graph that is there already, so {names} cannot be set"
-        hint = "set parameters where the graph is made, as in `mdpdsl estimate MODEL LOG --set …`"
+        message = f"{path} is a finished graph, so {names} cannot be set"
+        hint = "set parameters when the graph is made, as in `mdpdsl estimate MODEL LOG --set …`"
         raise ModelError([Diagnostic("E601", message, None, hint)])
     try:
         if is_foreign(path):
@@ -114,10 +114,11 @@ def from_arrays(
 
     `P` is one matrix [n_states, n_states] per action, dense or sparse (a row of zeros: the action
     is not available), an array [n_states, n_actions, n_states], or Gymnasium's table
-    `P[s][a] = [(probability, state, reward, ended), …]`. Of a square array [n, n, n] the first axis
-    is the action. `reward` is by state, by state and action, or one matrix per action; `ends` are
-    states, or truths by state, that get the label `terminal`; `initial` is a distribution, or one
-    state; `names` are those of the actions. Raise FormatError if the arrays are not a model.
+    `P[s][a] = [(probability, state, reward, ended), …]`. In an array [n, n, n] the first axis is
+    the action. `reward` is an array by state, an array by state and action, or one matrix per
+    action. `ends` are the states that get the label `terminal`: their numbers, or a truth value for
+    each state. `initial` is a distribution or one state; `names` are the names of the actions.
+    Raise FormatError if the arrays are not a model.
 
     >>> import mdpdsl, numpy
     >>> stay, swap = numpy.eye(2), numpy.eye(2)[::-1]
@@ -141,7 +142,7 @@ def from_arrays(
     except (ValueError, TypeError, IndexError) as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError(f"the arrays are no model: {error}") from None
+        raise FormatError(f"the arrays are not a model: {error}") from None
     return graph_model(graph, name)
 
 
@@ -215,7 +216,7 @@ def open_run(path: str | Path) -> ExploreRun | Estimate:
 
 
 class Runs(Sequence[ExploreRun | Estimate]):
-    """Several runs, compared in a table when a notebook shows them."""
+    """Several runs; a notebook compares them in a table."""
 
     def __init__(self, runs: Sequence[ExploreRun | Estimate]) -> None:
         self._runs = tuple(runs)
@@ -250,11 +251,11 @@ def open_runs(*paths: str | Path) -> Runs:
     """
     folders = run_folders(paths)
     if not folders:
-        raise RunError(f"{paths[0]} holds no finished run")
+        raise RunError(f"{paths[0]} has no finished run")
     return Runs([open_run(folder) for folder in folders])
 
 
-def from_gym_P(  # noqa: N802 (Gymnasium's own name of it)
+def from_gym_P(  # noqa: N802 (the name in Gymnasium)
     P: Mapping[Any, Any] | Sequence[Any],
     initial: npt.ArrayLike | None = None,
     *,
@@ -263,7 +264,7 @@ def from_gym_P(  # noqa: N802 (Gymnasium's own name of it)
 ) -> StoredModel:
     """Return the model of a toy-text table, P[s][a] = [(probability, state, reward, ended), …].
 
-    `initial` is a distribution over the states, or one of them; without it every state that is no
-    end is as likely to start. Raise FormatError where P is no table, and say where.
+    `initial` is a distribution over the states, or one state; by default, all states that are not
+    ends are equally likely. Raise a FormatError that names the place if P is not such a table.
     """
     return graph_model(gym_table_graph(P, initial, actions), name)

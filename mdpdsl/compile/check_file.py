@@ -1,4 +1,4 @@
-"""The verbs `check` and `format_text`: every mistake of a model file, and its canonical layout."""
+"""The verbs `check` and `format_text`: every mistake in a model file, and its canonical layout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check(
     max_states: int | None = None,
     **parameters: Override,
 ) -> Check:
-    """Find every mistake of a model file: in its names and types, and in its states.
+    """Find every mistake in a model file: in names and types, and in its states.
 
     >>> import mdpdsl
     >>> mdpdsl.check("riverswim").ok
@@ -57,7 +57,7 @@ class Check:
         return not self.errors
 
     def record(self) -> dict[str, Any]:
-        """Return the diagnostics as JSON has them."""
+        """Return the diagnostics as `--json` prints them."""
         return {
             "path": self.path,
             "ok": self.ok,
@@ -67,7 +67,7 @@ class Check:
 
 
 def format_text(text: str, path: str = "<text>") -> str:
-    """Return a model's text in the canonical layout; raise ModelError for mistakes of syntax.
+    """Return a model's text in the canonical layout; raise ModelError for syntax errors.
 
     >>> import mdpdsl
     >>> print(mdpdsl.format_text("mdp m  state x in 0..3 action go on go->x'=x"), end="")

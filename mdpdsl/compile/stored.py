@@ -106,7 +106,7 @@ def graph_model(
 
 
 def stored_keys(model: Model) -> dict[str, object]:
-    """Return what a record says of a model that was read: from where, and what was never seen."""
+    """Return what a record says about a stored model: where it is from, and the unvisited pairs."""
     if not isinstance(model, StoredModel):
         return {}
     known = model.provenance
@@ -116,7 +116,7 @@ def stored_keys(model: Model) -> dict[str, object]:
 def checked_or_spaces(
     name: str, source: Source, parameters: Mapping[str, Override], graph: TransitionGraph
 ) -> CheckedModel:
-    """Return the names and blocks of a file, or just the spaces if the text does not fit them."""
+    """Return the names and blocks of a file, or only the spaces if the text does not fit them."""
     if source.text != NO_FILE:
         try:
             checked = Model(source, parameters).checked

@@ -45,7 +45,7 @@ from mdpdsl.workers import cluster_workers, process_pool
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Pairs never seen that a record lists.
+#: The most unvisited pairs that a record lists.
 LISTED_UNSEEN = 1000
 DELTA = 0.1
 RADII = ("paper", "weissman")
@@ -60,7 +60,7 @@ class Estimate(RunResult):
 
     @property
     def transitions(self) -> int:
-        """How many transitions were counted."""
+        """The number of transitions counted."""
         return self.counts.n_transitions
 
     @property
@@ -95,11 +95,11 @@ class Estimate(RunResult):
         return transition_table(self.graph, pair, counts.successor.astype(np.int64), columns)
 
     def record(self) -> dict[str, Any]:
-        """Return the results as JSON has them."""
+        """Return the results as `--json` prints them."""
         return encoded(self.summary) | {"run": None if self.path is None else str(self.path)}
 
     def save(self, path: str | Path) -> Estimate:
-        """Write a run's folder, which `mdpdsl.open_run` reads; return the result as it is there."""
+        """Write a folder that `mdpdsl.open_run` reads; return the result with its path."""
         with RunDirectory.create(Path(path), self.configuration, self.model.source.text) as run:
             saved = replace(self, path=run.path)
             save_estimate(run.path, self.counts, self.sets, self.model, self.prior, self.rejections)
@@ -122,12 +122,13 @@ def estimate(
 ) -> Estimate:
     """Estimate a model from logs: files, folders, patterns, Minari datasets, or frames in memory.
 
-    A frame is a table of pandas, polars, pyarrow or DuckDB, or a `Log`; it needs the columns that a
-    file would have. Two consecutive rows of an episode are a transition; the model's `log` block
-    says what the columns are. Of the model only the states and actions are used.
+    A frame is a table of pandas, polars, pyarrow or DuckDB, or a `Log`; it needs the columns of a
+    file. Two consecutive rows of an episode are a transition; the model's `log` block says what the
+    columns mean. Of the model, only the states and actions are used.
 
-    With `out`, the folder of a run is written (True: a new one under `runs/`). `rejected` counts
-    the rows that cannot be used, by reason. Raise LogError if there is nothing to read.
+    With `out`, the result is written to the folder of a run (True: a new one under `runs/`).
+    `rejected` counts the rows that cannot be used, by reason. Raise LogError if there is nothing to
+    read.
 
     >>> import mdpdsl
     >>> model = mdpdsl.load("riverswim")
@@ -148,7 +149,7 @@ def estimate(
     if isinstance(out, str | Path):
         require_new(Path(out))
     spaces = whole_space(model)
-    with shown(progress, "reading") as update:
+    with shown(progress, "reading", "rows") as update:
         read = _counted(spaces, logs, time_step, separate_files, jobs, cluster, update)
     chosen = {
         "delta": delta if delta is not None else float(spaces.checked.explore.get("delta", DELTA)),
@@ -165,13 +166,13 @@ def estimate(
 
 
 def whole_space(model: Model) -> Model:
-    """Return a model over all its states; if some of them cannot be, over those it reaches."""
+    """Return a model over all its states; if some of them are not valid, over those it reaches."""
     if isinstance(model, StoredModel):
         place = model.provenance.path
         if not place:
             return model
         file = f", {Path(place) / MODEL}" if Path(place).is_dir() else " that says how to read it"
-        raise SettingsError(f"{place} is a graph already; to read a log, give the model file{file}")
+        raise SettingsError(f"{place} is a finished graph; to read logs, give the model file{file}")
     wide = model.over_all_states()
     try:
         _ = wide.graph
@@ -224,7 +225,7 @@ def _n_files(logs: Sequence[Any]) -> int:
 
 @contextmanager
 def _workers(cluster: str | None, n_jobs: int) -> Iterator[tuple[Executor | None, int]]:
-    """Give an executor for the files of a log; None for one process, this one."""
+    """Yield an executor for the files of a log and its workers; None to work in this process."""
     if cluster is not None:
         with cluster_workers(cluster) as found:
             yield found
@@ -315,7 +316,7 @@ def _summary(
 def unseen_records(
     graph: TransitionGraph, counts: Counts, most: int = LISTED_UNSEEN
 ) -> list[PairRecord]:
-    """Return the first pairs that were never seen."""
+    """Return the first pairs that were never visited."""
     unseen = np.flatnonzero(counts.visits == 0)[:most].tolist()
     return [decoded(PairRecord, each) for each in pair_records(graph, unseen, {})]
 

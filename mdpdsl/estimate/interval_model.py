@@ -76,10 +76,10 @@ def interval_model(
     delta: float | None = None,
     all_states: bool = False,
 ) -> IntervalModel:
-    """Return the interval MDP of an estimate or a run; raise ModelError where it has none.
+    """Return the interval MDP of an estimate or a run; raise ModelError if it has none.
 
-    Without `delta` it is the run's own. `auto` takes the successors of the model if the run
-    simulated that model, and all states for logs and live systems, of which it may be wrong.
+    `delta` defaults to the run's own. `auto` takes the successors of the model if the run simulated
+    that model, and all states for logs and live systems, which may differ from the model.
     """
     counts = result.counts
     is_large = too_large_estimate(counts, result.graph) is not None
@@ -200,7 +200,7 @@ def _with_two_more_states(
     """
     product, S = spaces.states.product, spaces.n_states
     name = _free("knowledge", [variable.name for variable in product.variables])
-    tells = Variable(name, "enum", 3, members=("known", "unknown", "lost"))
+    knowledge = Variable(name, "enum", 3, members=("known", "unknown", "lost"))
     codes = np.concatenate([spaces.states.codes, [product.size, 2 * product.size]])
     nowhere = np.zeros(2, np.bool_)
     labels = {label: np.append(on, nowhere) for label, on in spaces.labels.items()}
@@ -209,7 +209,7 @@ def _with_two_more_states(
     none = np.zeros(2)
     return replace(
         spaces,
-        states=StateSpace(Product((tells, *product.variables)), codes),
+        states=StateSpace(Product((knowledge, *product.variables)), codes),
         pair_start=np.append(spaces.pair_start, spaces.n_pairs + np.array([1, 2])),
         pair_action=np.append(spaces.pair_action, np.zeros(2, np.int32)),
         successor_start=successor_start,

@@ -1,7 +1,7 @@
 """What a run is measured against: the model that was simulated, the whole log, or its own counts.
 
-With c(s,a) = 1 - sum P^2 of the truth where it is known, of the log where one was replayed, and of
-the estimate itself where there is nothing else.
+c(s,a) = 1 - sum P^2 uses P of the truth if it is known, of the log if one was replayed, and
+otherwise of the estimate itself.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.order import LoggedTransitions
 from mdpdsl.logs.sequences import TransitionTable
 
-#: Transitions of a log counted at a time.
+#: Transitions of a log that are counted at a time.
 BATCH = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Complexities, and the transitions that estimates are compared with, if there are any."""
+    """Complexities, and the transitions that estimates are compared with, if any."""
 
     source: str  # `truth`, `log` or `estimate`
     complexity: FloatArray  # [n_pairs]
-    measured: BoolArray  # [n_pairs]  pairs that count: all, or those that a log has
+    measured: BoolArray  # [n_pairs]  pairs that count: all, or those in a log
     target: Counts | None = None  # transitions of the log
     truth: TransitionGraph | None = None
 
     @property
     def is_estimated(self) -> bool:
-        """Whether nothing is known but what was counted."""
+        """Whether only the counts are known."""
         return self.source == "estimate"
 
     @property
     def symbol(self) -> str:
-        """The complexity as formulas write it."""
+        """The symbol of the complexity in formulas."""
         return "ĉ" if self.is_estimated else "c"
 
     def errors(self, counts: Counts) -> FloatArray:
-        """Return how far the estimate of every pair is off, NaN where it was never visited.
+        """Return the error of the estimate of every pair, NaN if it was never visited.
 
-        ||P - P_hat||^2 where there is a reference P; else what is expected of it, c_hat/T.
+        This is ||P - P_hat||^2 if there is a reference P; otherwise its expectation, c_hat/T.
         """
         visits = counts.visits
         if self.truth is not None:
@@ -60,19 +60,19 @@ class Reference:
 
 
 def truth_reference(graph: TransitionGraph) -> Reference:
-    """Return the model that was simulated."""
+    """Return the simulated model as the reference."""
     everything = np.ones(graph.n_pairs, np.bool_)
     return Reference("truth", squared_l2_complexity(graph), everything, truth=graph)
 
 
 def log_reference(logged: LoggedTransitions, graph: TransitionGraph) -> Reference:
-    """Return the whole log that was replayed."""
+    """Return the whole replayed log as the reference."""
     counts = _log_counts(logged, graph)
     return Reference("log", estimated_complexity(counts), counts.visits > 0, target=counts)
 
 
 def estimate_reference(counts: Sequence[Counts]) -> Reference:
-    """Return what counts estimate, the mean over trials: nothing else is known."""
+    """Return the estimate as the reference, the mean over trials: nothing else is known."""
     c = np.mean([estimated_complexity(each) for each in counts], axis=0)
     return Reference("estimate", c, np.ones(len(c), np.bool_))
 

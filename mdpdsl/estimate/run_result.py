@@ -1,8 +1,8 @@
 """What estimates and runs of explorers have in common: counts, measured against a reference.
 
 With counts T(s,a,s') of n transitions, L(s,a) = n c(s,a)/T(s,a); L_Worst and L_Avg are its maximum
-and mean (paper, section on evaluation metrics), with c of the truth, of a log, or of the estimate
-itself, whichever is known.
+and mean (paper, section on evaluation metrics). c is that of the truth, of a log, or of the
+estimate itself, whichever is known.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class RunTrial:
-    """One trial; an estimate and a live run are one trial, too."""
+    """One trial; an estimate and a live run consist of one trial."""
 
     index: int
     counts: Counts  # over the pairs of the model
-    metrics: Mapping[str, FloatArray]  # name -> [n_checkpoints]; none of an estimate
+    metrics: Mapping[str, FloatArray]  # name -> [n_checkpoints]; empty for an estimate
     final: Measures
 
 
 @dataclass(frozen=True)
 class RunFigures:
-    """The measures at the end, means over the trials in which no pair was left unvisited."""
+    """The final measures; `worst` and `average` are means over trials that visited all pairs."""
 
     n_trials: int
     failure_rate: float
@@ -63,9 +63,9 @@ class RunFigures:
 
 @dataclass(frozen=True, eq=False)
 class RunResult(Tabular):
-    """Counts over a model's pairs, how they were made, and how good they are."""
+    """Counts over a model's pairs, where they are from, and how good they are."""
 
-    model: Model  # over whose pairs everything was counted
+    model: Model  # everything is counted over its pairs
     configuration: RunConfiguration
     trials: tuple[RunTrial, ...]
     reference: Reference
@@ -79,7 +79,7 @@ class RunResult(Tabular):
 
     @property
     def label(self) -> str:
-        """Name the run as a row of a table."""
+        """The name of the run in tables."""
         if self.kind == "estimate":
             return "log estimate"
         return settings_label(self.configuration.settings)
@@ -91,17 +91,17 @@ class RunResult(Tabular):
 
     @property
     def graph(self) -> TransitionGraph:
-        """The graph over whose pairs everything was counted."""
+        """The graph of the model; everything is counted over its pairs."""
         return self.model.graph
 
     @property
     def counts(self) -> Counts:
-        """The counts of the first trial; `trials` has all."""
+        """The counts of the first trial; `trials` has those of all."""
         return self.trials[0].counts
 
     @property
     def prior(self) -> float:
-        """What the estimate adds to the count of every successor seen."""
+        """The number that the estimate adds to the count of every successor seen."""
         return float(self.configuration.settings.get("prior", 0.0))
 
     @cached_property
@@ -162,7 +162,7 @@ class RunResult(Tabular):
 
     @cached_property
     def figures(self) -> RunFigures:
-        """The measures at the end."""
+        """The final measures."""
         finals = [trial.final for trial in self.trials]
         worst = [m.worst for m in finals if m.worst is not None]
         average = [m.average for m in finals if m.average is not None]
@@ -180,7 +180,7 @@ class RunResult(Tabular):
         )
 
     def ratio(self, name: str) -> float | None:
-        """Return how many times the optimum `worst` or `average` is."""
+        """Return `worst` or `average`, divided by the optimum."""
         value, least = getattr(self.figures, name), (self.optimum or {}).get(name)
         return None if value is None or not least else value / least
 
@@ -200,7 +200,7 @@ class RunResult(Tabular):
         return pa.concat_tables(parts)
 
     def record(self) -> dict[str, Any]:
-        """Return the results as JSON has them."""
+        """Return the results as `--json` prints them."""
         raise TypeError(f"{type(self).__name__} has no record")
 
     def __repr__(self) -> str:

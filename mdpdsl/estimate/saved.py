@@ -26,14 +26,14 @@ from mdpdsl.runs.directory import COUNTS, ESTIMATE, INTERVALS, RADII, REJECTED
 def graph_with_rewards(
     counts: Counts, model: Model, prior: float
 ) -> tuple[TransitionGraph, str | None]:
-    """Return the estimate of a model, and why the rewards of the model are missing, if so."""
+    """Return the estimate of a model, and why it has no rewards, if they are missing."""
     estimated = estimated_graph(counts, model.graph, prior)
     graph, faults = with_transition_rewards(model.checked, estimated)
     return graph, f"{faults[0].message} {faults[0].witness}" if faults else None
 
 
 def what_is_left_out(counts: Counts, model: Model, prior: float) -> dict[str, Any]:
-    """Return why there is no estimated graph, or why it has no rewards, if so."""
+    """Return why there is no estimated graph, or why it has no rewards, if that is the case."""
     too_large = too_large_estimate(counts, model.graph)
     if too_large is not None:
         return {"estimate_missing": too_large, "rewards_missing": None}
@@ -46,13 +46,13 @@ def what_is_left_out(counts: Counts, model: Model, prior: float) -> dict[str, An
 def save_estimated_graph(
     folder: Path, counts: Counts, model: Model, prior: float
 ) -> dict[str, str | None]:
-    """Write the estimate of a model; return why it, or its rewards, are missing where they are."""
+    """Write the estimate of a model; return why it or its rewards are missing, if they are."""
     too_large = too_large_estimate(counts, model.graph)
     if too_large is not None:
         return {"estimate_missing": too_large, "rewards_missing": None}
     unseen = int(np.count_nonzero(counts.visits == 0))
     graph, missing = graph_with_rewards(counts, model, prior)
-    # Without a path: the same estimate is the same bytes, wherever it lies.
+    # Without a path, so that the same estimate has the same bytes in every folder.
     provenance = Provenance("", unseen, graph.n_pairs, rewards_missing=missing)
     save_model_graph(model, graph, folder / ESTIMATE, provenance)
     return {"estimate_missing": None, "rewards_missing": missing}
@@ -61,7 +61,7 @@ def save_estimated_graph(
 def stored_sets(
     folder: Path, counts: Counts, graph: TransitionGraph, delta: float, kind: str
 ) -> ConfidenceSets:
-    """Return the confidence sets of a run: its intervals as they are stored, if they are."""
+    """Return the confidence sets of a run, with its stored intervals if there are any."""
     sets = confidence_sets(counts, graph.n_states, delta, kind)
     try:
         with np.load(folder / INTERVALS, allow_pickle=False) as file:
@@ -83,7 +83,7 @@ def save_estimate(
     prior: float,
     rejected: Rejections,
 ) -> dict[str, str | None]:
-    """Write the files of a run; return why `estimate.npz` or its rewards are missing, if so."""
+    """Write the files of a run; return why the estimate or its rewards are missing, if they are."""
     save_counts(counts, folder / COUNTS)
     write_arrays(
         folder / RADII,

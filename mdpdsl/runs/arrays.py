@@ -14,14 +14,14 @@ from mdpdsl.files import write_arrays
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray
 
-#: What reading a damaged file may raise.
+#: Errors that reading a damaged file may raise.
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError)
 
 _NAMES = ("successor_start", "successor", "count")
 
 
 def count_arrays(counts: Counts) -> dict[str, npt.NDArray[np.generic]]:
-    """Return counts as the arrays of a file."""
+    """Return the arrays that a file of counts has."""
     return {name: getattr(counts, name) for name in _NAMES}
 
 
@@ -31,7 +31,7 @@ def save_counts(counts: Counts, path: Path) -> None:
 
 
 def read_counts(path: Path, n_pairs: int, n_states: int) -> Counts:
-    """Read the counts of a file over a model's pairs; raise ValueError where it holds others."""
+    """Read a file of counts over a model's pairs; raise ValueError if it has others."""
     try:
         # NumPy leaves a damaged archive open if it opened the file itself.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
@@ -52,7 +52,7 @@ def read_counts(path: Path, n_pairs: int, n_states: int) -> Counts:
 
 
 def read_metrics(path: Path) -> Mapping[str, FloatArray]:
-    """Read measures over time, name -> [n_times]; nothing where there is no file."""
+    """Read measures over time, name -> [n_times]; empty if there is no file."""
     if not path.exists():
         return {}
     try:

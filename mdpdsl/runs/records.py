@@ -1,7 +1,7 @@
 """What a run says about itself, as typed records that are JSON on disk.
 
-`decoded` reads JSON into a record and checks every field against its type, so that a file that was
-changed by hand is refused with the name of the field, and not somewhere later.
+`decoded` reads a record from JSON and checks the type of every field, so that a file with a mistake
+is refused at once, with the name of the field.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def of(kind: str) -> Any:
 
 @dataclass(frozen=True)
 class PairRecord:
-    """A pair by the values of its state and the name of its action."""
+    """A pair: the values of its state, and the name of its action."""
 
     state: Mapping[str, Value]
     action: str
@@ -69,7 +69,7 @@ class LogRecord:
 
 @dataclass(frozen=True)
 class WarmStartRecord:
-    """Where the counts that a run began with are from."""
+    """The sources of the counts that a run started with."""
 
     sources: Sequence[str]
     transitions: int
@@ -81,7 +81,7 @@ class WarmStartRecord:
 class SystemRecord:
     """The live system that a run explores."""
 
-    kind: str  # gymnasium, or callback: an object of the program that called
+    kind: str  # gymnasium, or callback: an object of a Python program
     name: str | None = None
     env: str | None = None
     arguments: Mapping[str, Any] | None = None  # of the environment, as JSON
@@ -94,8 +94,8 @@ class RunOptions:
 
     all_states: bool = False
     max_states: int | None = None
-    stored: str | None = None  # where a model that was not built was read from
-    unseen_pairs: int | None = None  # of an estimate that was explored
+    stored: str | None = None  # the path of a model that was read, not built
+    unseen_pairs: int | None = None  # if an estimate was explored
     log: LogRecord | None = None
 
 
@@ -133,7 +133,7 @@ class RunConfiguration:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """What came of one trial; the last fields are those of a replay."""
+    """The results of one trial; the last fields are those of a replay."""
 
     trial: int
     failed: bool
@@ -154,7 +154,7 @@ class TrialRecord:
 
 @dataclass(frozen=True)
 class ExploreRecord:
-    """What came of a run of an explorer: `summary.json` without the settings.
+    """The results of a run of an explorer: `summary.json` without the settings.
 
     The last fields belong to one kind of run: a simulated one on a stored model, a replay of a log,
     or a live one.
@@ -193,7 +193,7 @@ class ExploreRecord:
     restarts: float | None = of("replay")
     distance_to_log: float | None = of("replay")
     ended: str | None = of("replay")
-    log: LogRecord | str | None = None  # of a live run, the path of what it wrote
+    log: LogRecord | str | None = None  # for a live run, the path of its log
     # live
     env: str | None = of("live")
     env_arguments: Mapping[str, Any] | None = of("live")
@@ -217,7 +217,7 @@ class ExampleRecord:
 
 @dataclass(frozen=True)
 class EstimateRecord:
-    """What came of an estimate: `summary.json`."""
+    """The results of an estimate: `summary.json`."""
 
     model: str
     hash: str
@@ -252,7 +252,7 @@ class EstimateRecord:
 
 
 def encoded(record: Any) -> dict[str, Any]:
-    """Return a record as JSON has it, without fields that are None and not of its kind."""
+    """Return a record as a JSON object, without fields that are None and not of its kind."""
     fields = dataclasses.fields(record)
     kinds = {f.metadata.get("kind") for f in fields if getattr(record, f.name) is not None}
     kinds = (kinds - {None}) | {EVERY}
@@ -278,7 +278,7 @@ def _encoded_value(value: Any) -> Any:
 def decoded(kind: type[R], found: object, where: str = "") -> R:
     """Read a record from JSON; raise ValueError that names the field that is wrong.
 
-    Fields that the record does not have are passed over: later versions may write more.
+    Unknown fields are ignored: later versions may write more.
     """
     if not isinstance(found, Mapping):
         raise ValueError(f"{where or 'the record'} is {_shown(found)}, not an object")
@@ -310,7 +310,7 @@ def _decoded_value(hint: Any, found: Any, where: str) -> Any:
     is_truth_for_number = hint is int and isinstance(found, bool)
     if isinstance(hint, type) and isinstance(found, hint) and not is_truth_for_number:
         return found
-    raise ValueError(f"`{where}` is {_shown(found)}, which it cannot be")
+    raise ValueError(f"`{where}` cannot be {_shown(found)}")
 
 
 def _one_of(hints: tuple[Any, ...], found: Any, where: str) -> Any:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 RANDOM = "random"
 SIMULATIONS = ("model", "continuous")
-#: More than anyone waits for, and what can still be counted.
+#: More steps than anyone can wait for, but still a number that 64 bits can count.
 MOST_STEPS = 10**15
 
 
@@ -39,8 +39,8 @@ MOST_STEPS = 10**15
 class Log(Tabular):
     """A trajectory as a log: one row for each state, with the action taken there.
 
-    The last row of an episode has the state that was reached, and no action. The columns are named
-    as the model itself reads a log.
+    The last row of an episode has the state that was reached, and no action. The columns have the
+    names that the model's own `log` block reads.
     """
 
     model: Model
@@ -55,12 +55,12 @@ class Log(Tabular):
 
     @property
     def steps(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return self.schedule.n_steps
 
     @property
     def note(self) -> str | None:
-        """Why the model's `log` block was not followed, if so."""
+        """Why the columns do not follow the model's `log` block; None if they do."""
         return self.names.note
 
     def table(self) -> pa.Table:
@@ -90,7 +90,7 @@ class Log(Tabular):
     _policy: Policy | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return what was simulated as JSON has it."""
+        """Return what was simulated as `--json` prints it."""
         schedule, names = self.schedule, self.names
         return self.origin() | {
             "policy": self.policy,
@@ -140,10 +140,10 @@ def simulate(
 ) -> Log:
     """Simulate a model and return its trajectory as a log.
 
-    `policy` is one of a solution or an allocation, a file of one, or None for random actions. With
-    `episode_length` the trajectory starts again from `init` after so many steps. `simulate` is
-    `model`, or `continuous` for the continuous system that the model discretizes. With `out` the
-    rows go to that file instead of memory.
+    `policy` is the policy of a solution or an allocation, a file with one, or None for random
+    actions. With `episode_length`, the trajectory starts again from `init` after that many steps.
+    `simulate` is `model`, or `continuous` for the continuous system that the model discretizes.
+    With `out`, the rows are written to that file and not kept in memory.
 
     >>> import mdpdsl
     >>> log = mdpdsl.simulate(mdpdsl.load("riverswim"), steps=1_000, seed=1)
@@ -181,17 +181,17 @@ def simulate(
 def simulated_system(model: Model, simulate: str) -> RawSystem | None:
     """Return the continuous system to simulate; None for the finite model. Raise SettingsError."""
     if simulate not in SIMULATIONS:
-        raise SettingsError(f"unknown simulate `{simulate}`; there are {', '.join(SIMULATIONS)}")
+        raise SettingsError(f"`simulate=` takes {' or '.join(SIMULATIONS)}, not `{simulate}`")
     if simulate == "model":
         return None
     if isinstance(model, StoredModel):
         raise SettingsError(
-            f"{model.provenance.path} holds a graph, and no continuous system to simulate; leave "
-            "out the `simulate=` continuous, or give the model file"
+            f"{model.provenance.path} has a graph, but no continuous system to simulate; leave "
+            "out `simulate=` continuous, or give the model file"
         )
     if not model.is_continuous:
         raise SettingsError(
-            f"{model.name} has no continuous variables to simulate; leave out the `simulate=` "
+            f"{model.name} has no continuous variables to simulate; leave out `simulate=` "
             "continuous, or declare a state in an interval, as in `state x in [0, 1] bins 10`"
         )
     return model.system
@@ -272,6 +272,6 @@ def _in_memory(
 
 
 class StoppedError(LogError):
-    """A simulation that was stopped by Ctrl-C."""
+    """A simulation was stopped by Ctrl-C."""
 
     status = 1

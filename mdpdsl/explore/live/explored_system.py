@@ -110,7 +110,7 @@ def _connected(
             if not callable(getattr(system, name, None)):
                 raise SettingsError(
                     f"a live system needs the method `{name}`, which {type(system).__name__} does "
-                    "not have; see mdpdsl.explore_live"
+                    "not have; see mdpdsl.explore"
                 )
         found: LiveSystem = system
         return found

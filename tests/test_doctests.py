@@ -33,7 +33,8 @@ def test_the_examples_of_a_docstring_run(
     monkeypatch.chdir(tmp_path)  # some write files
     value = mdpdsl if name == "mdpdsl" else getattr(mdpdsl, name)
     home = importlib.import_module(value.__name__ if name == "mdpdsl" else value.__module__)
-    runner, printed = doctest.DocTestRunner(), []
+    runner = doctest.DocTestRunner()
+    printed: list[str] = []
     for test in doctest.DocTestFinder(recurse=name != "mdpdsl").find(value, name, home):
         runner.run(test, out=printed.append)
     assert runner.summarize(verbose=False).failed == 0, "".join(printed)

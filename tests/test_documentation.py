@@ -16,6 +16,7 @@ from tests.documentation.pages import blocks
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
+PYTHON = (ROOT / "docs" / "python.md").read_text("utf-8")
 REPORTS = (ROOT / "docs" / "reports.md").read_text("utf-8")
 REFERENCE = (ROOT / "docs" / "language.md").read_text("utf-8")
 
@@ -96,6 +97,30 @@ def test_the_readme_claims_what_was_measured(claim: str, source: str) -> None:
     assert claim in README.replace("\n", " ")
     evidence = (ROOT / "docs" / "evidence.md").read_text("utf-8")
     assert source in (benchmarks + table + evidence).replace("\n", " ")
+
+
+def test_the_python_page_names_the_function_of_every_command() -> None:
+    rows = re.findall(r"^\| (.*) \| (.*) \| (.*) \|$", PYTHON, re.MULTILINE)[1:]
+    commands, functions, results = (
+        re.findall(r"`(\w+)`", " ".join(c)) for c in zip(*rows, strict=True)
+    )
+    assert sorted(commands) == sorted(set(cli.list_commands(click.Context(cli))) - {"lsp"})
+    assert {*functions, *results} <= set(mdpdsl.__all__)
+    for name in ("load", *functions):
+        assert f"mdpdsl.{name}(" in PYTHON, name
+
+
+def test_the_changelog_names_what_is_deprecated() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    for name, (_, _, successor) in mdpdsl._REPLACED.items():
+        verb = re.sub(r"^mdpdsl\.", "", successor)
+        assert f"| `{name}` | `{verb}` |" in changelog
+
+
+def test_the_links_of_other_files_lead_somewhere() -> None:
+    for name in ("CHANGELOG.md", "SECURITY.md"):
+        links = re.findall(r"\]\(([^)#]+)", (ROOT / name).read_text("utf-8"))
+        assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 def test_the_commands_of_reports_have_the_options_that_are_shown() -> None:

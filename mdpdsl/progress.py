@@ -25,9 +25,9 @@ Progress = Callable[[int, int | None, str], None]
 def shown(
     progress: bool | Progress | None, title: str, unit: str = "steps"
 ) -> Iterator[Progress | None]:
-    """Give what to call with progress: the caller's own function, a bar, or None for nothing.
+    """Yield the function that shows progress: the caller's own, a bar, or None to show nothing.
 
-    `unit` is what is counted; without one no rate is shown.
+    `unit` is what is counted; no rate is shown if it is empty.
     """
     if progress is None or progress is False:
         yield None
@@ -35,7 +35,7 @@ def shown(
         with _bar(title, unit) as update:
             yield update
     else:
-        begin = getattr(progress, "begin", None)  # it has a title
+        begin = getattr(progress, "begin", None)  # it can show a title
         if begin is not None:
             begin(title, unit)
         yield progress

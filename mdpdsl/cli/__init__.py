@@ -1,4 +1,4 @@
-"""The command line: one file per command, none imported before it is asked for."""
+"""The command line: one file per command, imported only when it is used."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 
 import click
 
-#: Each command with the line that `mdpdsl --help` shows; its module has its name, or see MODULES.
+#: Each command with its line in `mdpdsl --help`; its module has the same name, or is in MODULES.
 COMMANDS = {
-    "check": "Find every mistake of model files.",
+    "check": "Find every mistake in model files.",
     "fmt": "Put model files into the canonical layout.",
     "explore": "Explore a system, simulated, live or logged.",
-    "compare": "Compare explorers over trials: the table of the paper.",
+    "compare": "Compare explorers over trials, as in the table of the paper.",
     "allocate": "Find the best possible allocation of visits.",
     "solve": "Find the best policy for rewards, or for reaching a label.",
     "simulate": "Write a trajectory of a model as a log.",
     "estimate": "Estimate a model from logs, with confidence sets.",
-    "plan": "Say what to run next after an estimate, and what it would add.",
-    "report": "Write runs as one HTML page with figures and maps.",
+    "plan": "Plan what to run next after an estimate.",
+    "report": "Write runs to one HTML page with figures and maps.",
     "plot": "Draw one figure of runs as PNG, SVG or PDF.",
-    "show": "Say what a model is: sizes, classes, complexity; or draw it.",
+    "show": "Show the size, classes and complexity of a model, or draw it.",
     "models": "List the shipped models, or print one.",
-    "export": "Write a model, or all that a run allows, in another format.",
+    "export": "Write a model, or all models that a run allows, in another format.",
     "import": "Read the model of another tool and write it as a model file.",
-    "lsp": "Answer an editor: the language server.",
+    "lsp": "Run the language server for editors.",
 }
 
 #: Commands whose module cannot have their name.
@@ -34,7 +34,7 @@ MODULES = {"import": "importing"}
 
 
 class _LazyGroup(click.Group):
-    """A group whose commands are imported one by one."""
+    """A group that imports a command only when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -68,12 +68,12 @@ class _LazyGroup(click.Group):
 )
 @click.version_option(package_name="mdpdsl")
 def cli() -> None:
-    """Build and check models of Markov decision processes.
+    """Model, explore, estimate and solve Markov decision processes.
 
-    MODEL is a path of an .mdp file, the name of a shipped model, the folder of a run with an
-    estimate, an .npz file of a graph, or a model of another tool (.tra, .json, gym:ID). Every
-    command takes --json: one JSON object on standard output. Exit status: 0 success, 1 the run
-    failed, 2 the input is wrong.
+    MODEL is the path of an .mdp file, the name of a shipped model, the folder of a run with an
+    estimate, an .npz file of a graph, or a model of another tool (.tra, .json, gym:ID). With
+    --json, every command prints one JSON object. Exit status: 0 success, 1 the run failed, 2 the
+    input is wrong.
     """
 
 
@@ -100,7 +100,7 @@ def main() -> None:
         click.echo("interrupted", err=True)
         status = 1
     except BrokenPipeError:
-        # The reader went away (as `head` does); nothing more can be said on standard output.
+        # The reader has closed the pipe (as `head` does); nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     except OSError as error:
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def _show_warnings(as_json: bool) -> None:
-    """Print the library's warnings as they come; with --json they are left out."""
+    """Print the library's warnings as they occur; leave them out with --json."""
     import warnings
 
     from mdpdsl.cli.console import print_warning

@@ -1,4 +1,4 @@
-"""`mdpdsl allocate`: the best possible allocation of visits, with the model known."""
+"""`mdpdsl allocate`: the best possible allocation of visits for a known model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILES = (".npz", ".csv")
     "kappa",
     "--kappa",
     callback=parsed_kappa,
-    help="Curvature: a number from 1 on, or inf for the worst case.",
+    help="Curvature: 1 or more, or inf for the worst case.",
 )
 @click.option(
     "distance",
@@ -40,7 +40,7 @@ FILES = (".npz", ".csv")
     type=click.Choice(list(RATES)),
     default="squared-l2",
     show_default=True,
-    help="What c(s,a) is the complexity of; root-l2 with --kappa 2 is the average case.",
+    help="Distance that defines c(s,a); root-l2 with --kappa 2 is the average case.",
 )
 @click.option(
     "out",
@@ -54,13 +54,18 @@ FILES = (".npz", ".csv")
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the policy with these shares: .npz or .csv.",
 )
-@click.option("recurrent", "--recurrent", is_flag=True, help="Leave out what no policy can keep.")
+@click.option(
+    "recurrent",
+    "--recurrent",
+    is_flag=True,
+    help="Leave out pairs that no policy can keep visiting.",
+)
 @click.option(
     "component",
     "--component",
     type=click.IntRange(1),
     metavar="N",
-    help="With --recurrent, the part of the model to stay in, if there are several.",
+    help="With --recurrent: the part of the model to stay in, if there are several.",
 )
 @click.option(
     "method",
@@ -68,15 +73,17 @@ FILES = (".npz", ".csv")
     type=click.Choice(["newton", "lp"]),
     default="newton",
     show_default=True,
-    help="lp: by a linear program, for --kappa inf.",
+    help="lp solves a linear program, for --kappa inf.",
 )
-@click.option("backend", "--backend", default="highs", show_default=True, help="The lp's solver.")
+@click.option(
+    "backend", "--backend", default="highs", show_default=True, help="Solver for --method lp."
+)
 @click.option(
     "time_limit",
     "--time-limit",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help="Stop after this time, with what is reached.",
+    help="Stop after this time, with what is known by then.",
 )
 @model_options
 @quiet_option
@@ -98,11 +105,11 @@ def command(
     is_quiet: bool,
     as_json: bool,
 ) -> None:
-    """Find the best possible allocation of visits with the model known.
+    """Find the best possible allocation of visits for a known model.
 
     No explorer can do better than its L_Worst (--kappa inf) and L_Avg (--kappa 2 --distance
-    root-l2). kappa is that of the model's `explore` block by default, else 1. The gap is certified:
-    the objective is at most so much, relatively, above the best.
+    root-l2). By default, kappa is that of the model's `explore` block, or 1. The gap is certified:
+    it bounds the relative distance of the objective from the best.
     """
     from mdpdsl.solve.allocate_visits import allocate
 

@@ -21,10 +21,10 @@ def command(
     max_states: int | None,
     as_json: bool,
 ) -> None:
-    """Find every mistake of model files.
+    """Find every mistake in model files.
 
-    Names and types, and what shows only in states: probabilities, guards, ranges. Each mistake
-    comes with its place, and with a state in which it shows.
+    Mistakes in names and types, and those that show only in some states: in probabilities, guards
+    and ranges. Each is shown with its line, and with a state in which it occurs.
     """
     from mdpdsl.compile.check_file import check
 

@@ -1,4 +1,4 @@
-"""`mdpdsl compare`: several explorers on one model or in one log, the paper's table."""
+"""`mdpdsl compare`: several explorers on one model or one log; the paper's table."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ if TYPE_CHECKING:
     "--kappa",
     type=float,
     multiple=True,
-    help="For kappa-dp, kappa-lp and tracking; may be repeated.",
+    help="Curvature, for kappa-dp, kappa-lp and tracking; may be repeated.",
 )
-@click.option("horizons", "--horizon", multiple=True, help="For kappa-dp; may be repeated.")
+@click.option(
+    "horizons", "--horizon", multiple=True, help="Depth of planning, for kappa-dp; may be repeated."
+)
 @click.option(
     "trials",
     "--trials",
     type=click.IntRange(1),
     default=10,
     show_default=True,
-    help="Independent trials of each.",
+    help="Independent trials of each explorer.",
 )
 @setting_options
 @click.option(
@@ -42,20 +44,20 @@ if TYPE_CHECKING:
     "--format",
     type=click.Choice(["text", "csv", "latex"]),
     default="text",
-    help="How the table is printed.",
+    help="Format of the table.",
 )
 @click.option(
     "out",
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the table to a file as well.",
+    help="Also write the table to a file.",
 )
 @click.option(
     "save",
     "--save",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Keep a run of each row in a new folder, for `mdpdsl report DIR`.",
+    help="Keep a run for each row in a new folder, for `mdpdsl report DIR`.",
 )
 @run_options
 @model_options
@@ -74,7 +76,7 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Compare explorers over trials; without any named, the rows of the paper's table."""
+    """Compare explorers over trials; if none are named, those of the paper's table."""
     from mdpdsl.explore.comparison import compare
 
     logs = named_logs(log, more_logs)
@@ -87,7 +89,7 @@ def command(
     with noticing_compilation(is_quiet):
         found = compare(loaded, log=logs, seed=seed or 0, progress=progress(is_quiet), **given)
     if not found.is_finished:
-        click.echo("stopped; what is finished follows", err=True)
+        click.echo("stopped; the rows finished so far follow", err=True)
     table = _table(found, layout)
     if out is not None:
         from mdpdsl.files import write_text
@@ -101,7 +103,7 @@ def command(
             reason = as_flags(found.limits.reason)
             click.echo(f"note: no optimum to compare with: {reason}", err=True)
         if found.path is not None:
-            click.echo(f"saved; `mdpdsl report {found.path}` draws it", err=True)
+            click.echo(f"saved; `mdpdsl report {found.path}` makes a page of it", err=True)
     sys.exit(0 if found.is_finished else 1)
 
 

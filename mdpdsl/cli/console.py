@@ -1,4 +1,4 @@
-"""What commands print: JSON and tables on standard output, all else on standard error."""
+"""What commands print: JSON and tables on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import click
 from mdpdsl.diagnostics import Diagnostic, Error, LogError, ModelError
 from mdpdsl.progress import Progress, is_terminal
 
-#: Diagnostics printed for one file; more than that is noise.
+#: The most diagnostics printed for one file.
 MOST_PRINTED = 50
-#: Pairs never visited that are printed.
+#: The most unvisited pairs that are printed.
 PRINTED_UNSEEN = 20
-#: Seconds before the first line of progress, and the most between two; each wait is twice the last.
+#: Seconds before the first line of progress, and at most between two; the wait doubles each time.
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 
 #: Arguments of the library whose option has another name.
@@ -30,10 +30,10 @@ _OPTIONS = {
     "minimise": "--min",
 }
 
-#: What may be behind a reason for which rows are rejected.
+#: What to do about rows that are rejected, by reason.
 _HINTS = {
-    "duplicate time": "if every file numbers its episodes anew, use --separate-files; if the log "
-    "holds several episodes, name their column in the log block",
+    "duplicate time": "if every file numbers its episodes from 0, use --separate-files; if the log "
+    "has several episodes, name their column in the log block",
     "gap in time": "nothing is counted across a gap; --time-step sets how far apart rows may be",
 }
 
@@ -44,7 +44,7 @@ def print_json(record: Mapping[str, object]) -> None:
 
 
 def print_table(title: str, rows: Iterable[tuple[str, str | None]]) -> None:
-    """Print names with values; those without a value are left out."""
+    """Print names with their values; leave out those without a value."""
     found = [(name, value) for name, value in rows if value is not None]
     width = max((len(name) for name, _ in found), default=0)
     click.echo(title)
@@ -78,7 +78,7 @@ def print_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
 
 
 def print_error(error: Error, as_json: bool) -> None:
-    """Print an error of the library; mistakes of a model or a log one by one."""
+    """Print an error of the library; mistakes in a model or a log one by one."""
     if isinstance(error, LogError):
         found = [Diagnostic("E603", as_flags(p.message), help=p.help) for p in error.problems]
         error = ModelError(found)
@@ -95,7 +95,7 @@ def print_error(error: Error, as_json: bool) -> None:
 
 
 def record_of(diagnostic: Diagnostic) -> dict[str, object]:
-    """Return a diagnostic as JSON has it, with options for arguments."""
+    """Return a diagnostic as `--json` prints it, with options for arguments."""
     found: dict[str, object] = dict(diagnostic.record())
     for name in ("message", "help"):
         found[name] = None if found[name] is None else as_flags(str(found[name]))
@@ -103,13 +103,13 @@ def record_of(diagnostic: Diagnostic) -> dict[str, object]:
 
 
 def plain_error(message: str, code: str) -> dict[str, object]:
-    """Return an error that has no place in a file, as JSON has it."""
+    """Return an error without a place in a file, as `--json` prints it."""
     places = dict.fromkeys(("line", "column", "end_line", "end_column", "help", "witness"))
     return {"code": code, "message": message, **places}
 
 
 def as_flags(text: str) -> str:
-    """Write the arguments that a message of the library names as options: `eta=` is --eta."""
+    """Replace the arguments in a message of the library by options: `eta=` becomes --eta."""
 
     def option(found: re.Match[str]) -> str:
         name = found.group(1)
@@ -119,12 +119,12 @@ def as_flags(text: str) -> str:
 
 
 def several(number: int, noun: str) -> str:
-    """Say how many of something there are."""
+    """Return a number with its noun, singular or plural."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def figure(value: float | None, error: float | None = None) -> str:
-    """Write a figure with its standard error."""
+    """Return a figure with its standard error as text."""
     if value is None:
         return "none: every trial failed"
     return f"{value:,.1f}" + (f" ± {error:,.1f}" if error is not None else "")
@@ -133,7 +133,7 @@ def figure(value: float | None, error: float | None = None) -> str:
 def print_rejections(
     rejected: Mapping[str, int], examples: Mapping[str, Sequence[Any]], clipped: Mapping[str, int]
 ) -> None:
-    """Print what could not be counted, by reason with examples, and what was clipped."""
+    """Print what could not be counted, by reason and with examples, and what was clipped."""
     for reason, number in rejected.items():
         click.echo(f"\nrejected, {reason}: {number:,}")
         for example in examples.get(reason, ()):
@@ -141,11 +141,11 @@ def print_rejections(
         if reason in _HINTS:
             click.echo(f"  = {_HINTS[reason]}")
     for name, number in clipped.items():
-        click.echo(f"\n{number:,} values of {name} lie beyond its ends and count as its end cells")
+        click.echo(f"\n{number:,} values of {name} were out of range, and count as its end cells")
 
 
 def print_unseen(graph: Any, counts: Any) -> None:
-    """Name the pairs that were never visited."""
+    """Print the pairs that were never visited."""
     import numpy as np
 
     from mdpdsl.graph.describe import pair_text
@@ -162,14 +162,14 @@ def print_unseen(graph: Any, counts: Any) -> None:
 
 
 def print_missing(estimate: str | None, rewards: str | None) -> None:
-    """Say why the estimate, or its rewards, were not written."""
+    """Print why the estimate or its rewards were not written."""
     for what, reason in (("estimate.npz", estimate), ("rewards", rewards)):
         if reason is not None:
             click.echo(f"note: no {what}: {reason}", err=True)
 
 
 def progress(is_quiet: bool) -> bool | Progress | None:
-    """Return how a command shows progress: a bar on a terminal, lines if they are asked for."""
+    """Return how a command shows progress: a bar on a terminal, otherwise lines with --progress."""
     if is_quiet:
         return None
     if is_terminal():
@@ -181,7 +181,7 @@ def progress(is_quiet: bool) -> bool | Progress | None:
 
 @contextmanager
 def noticing_compilation(is_quiet: bool) -> Iterator[None]:
-    """Say on standard error when kernels are compiled, which happens once, and when it is done."""
+    """Print when kernels are compiled, which happens only once, and how long it took."""
     if is_quiet:
         yield
         return
@@ -194,7 +194,7 @@ def noticing_compilation(is_quiet: bool) -> Iterator[None]:
         began = time.perf_counter() if n_compiled == 0 else began
         seconds, n_done = time.perf_counter() - began, n_compiled
         if n_compiled == 0:
-            click.echo("compiling, once; later runs start at once …", err=True)
+            click.echo("compiling (only once; later runs start immediately) …", err=True)
         elif is_terminal():
             click.echo(f"\r{several(n_compiled, 'kernel')} compiled ", nl=False, err=True)
 
@@ -206,7 +206,7 @@ def noticing_compilation(is_quiet: bool) -> Iterator[None]:
 
 
 class ProgressLines:
-    """Progress as lines, at intervals that grow."""
+    """Shows progress as lines, at growing intervals."""
 
     def __init__(self) -> None:
         self.begin("")

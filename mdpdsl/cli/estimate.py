@@ -31,7 +31,7 @@ from mdpdsl.cli.options import (
 if TYPE_CHECKING:
     from mdpdsl.estimate.estimate_logs import Estimate
 
-#: Rows from which on the speed says something.
+#: The speed is printed for logs of at least this many rows.
 LARGE_LOG = 100_000
 
 
@@ -42,7 +42,7 @@ LARGE_LOG = 100_000
     "delta",
     "--delta",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Risk of the confidence sets.  [default: the model's, or 0.1]",
+    help="Risk that a confidence set is wrong.  [default: the model's, or 0.1]",
 )
 @click.option(
     "radius",
@@ -58,7 +58,7 @@ LARGE_LOG = 100_000
     type=click.FloatRange(0),
     default=0.0,
     show_default=True,
-    help="Added to the count of every successor seen.",
+    help="Number added to the count of every successor seen.",
 )
 @click.option(
     "time_step",
@@ -70,14 +70,14 @@ LARGE_LOG = 100_000
     "separate_files",
     "--separate-files",
     is_flag=True,
-    help="Episodes of one name in two files are two episodes.",
+    help="Episodes with the same name in two files are different episodes.",
 )
 @click.option(
     "out",
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder of the run.  [default: runs/MODEL-estimate-TIME]",
+    help="New folder for the run.  [default: runs/MODEL-estimate-TIME]",
 )
 @model_options
 @cluster_option
@@ -101,12 +101,12 @@ def command(
     is_quiet: bool,
     as_json: bool,
 ) -> None:
-    """Estimate a model from logs: Parquet, CSV, JSON lines or Arrow files, folders or globs.
+    """Estimate a model from logs: Parquet, CSV, JSON lines or Arrow files, folders or patterns.
 
     A Minari dataset is a log, too: minari:ID for a local one, or its folder.
 
-    The model's `log` block says which columns are what. Consecutive rows of an episode make a
-    transition; what cannot be counted is listed by reason, with examples.
+    The model's `log` block says what the columns mean. Two consecutive rows of an episode are a
+    transition; rows that cannot be counted are listed by reason, with examples.
     """
     from mdpdsl.estimate.estimate_logs import estimate
 

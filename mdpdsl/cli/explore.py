@@ -1,4 +1,4 @@
-"""`mdpdsl explore`: an explorer at work, and how well the model could be estimated."""
+"""`mdpdsl explore`: run an explorer, and see how well the model can be estimated."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "algorithm",
     "--algorithm",
-    help="kappa-dp, tracking, kappa-lp, random, maxent, weighted-maxent, smm, fw-modest.",
+    help="kappa-dp, tracking, kappa-lp, random, maxent, weighted-maxent, smm or fw-modest.",
 )
 @click.option(
     "kappa", "--kappa", type=float, help="Curvature: 1 for the average, more for the worst."
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     "env",
     "--env",
     metavar="GYM_ID",
-    help="Explore a Gymnasium environment; of the model only the spaces are used, and its `log` "
+    help="Explore a Gymnasium environment; of the model, only the spaces are used, and its `log` "
     "block, which reads the columns obs_0, obs_1, …",
 )
 @click.option(
@@ -59,17 +59,17 @@ if TYPE_CHECKING:
     "--env-arg",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Argument of the environment, its value as JSON or as a text; may be repeated.",
+    help="Argument of the environment; its value is JSON or text; may be repeated.",
 )
 @click.option(
     "warm_start",
     "--warm-start",
     multiple=True,
     metavar="LOG|RUN",
-    help="Begin with the counts of a log (file, folder, glob) or of an earlier run; may be "
+    help="Start with the counts of a log (file, folder, pattern) or of an earlier run; may be "
     "repeated.",
 )
-@click.option("out", "--out", type=click.Path(path_type=Path), help="The run directory.")
+@click.option("out", "--out", type=click.Path(path_type=Path), help="New folder for the run.")
 @click.option(
     "resume",
     "--resume",
@@ -94,9 +94,9 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Explore a simulated or live system, or a log, and say how well its model could be estimated.
+    """Explore a simulated or live system, or a log, and show how well its model can be estimated.
 
-    Flags override the model's `explore` block, which overrides the defaults.
+    Options override the model's `explore` block, which overrides the defaults.
     """
     from mdpdsl.explore.run import explore
 
@@ -149,11 +149,8 @@ def _print(run: ExploreRun) -> None:
     trials = run.summary.trials
     ends = {(trial.ended, trial.distance_to_log) for trial in trials}
     if run.kind == "replay" and len(trials) > 1 and len(ends) == 1:
-        click.echo(
-            "note: the trials are alike: the log is the same in each, and this explorer draws "
-            "nothing",
-            err=True,
-        )
+        alike = "the trials are alike: the log is the same, and this explorer is deterministic"
+        click.echo(f"note: {alike}", err=True)
 
 
 def _simulated_rows(run: ExploreRun, summary: ExploreRecord) -> list[tuple[str, str | None]]:
@@ -193,7 +190,7 @@ def _replay_rows(run: ExploreRun, summary: ExploreRecord) -> list[tuple[str, str
     restarts = f", {summary.restarts:,.0f} more episodes started" if summary.restarts else ""
     source = "" if summary.worst is None else " with c of the log"
     failed = round(summary.failure_rate * n_trials)
-    why = " (a pair that is in the log was never visited)" if failed else ""
+    why = " (a pair in the log was never visited)" if failed else ""
     ends = dict.fromkeys(_end_text(trial) for trial in trials)
     return [
         ("explorer", run.label),

@@ -1,4 +1,4 @@
-"""Options of the commands that let explorers work: `explore` and `compare`."""
+"""Options of the commands that run explorers: `explore` and `compare`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def setting_options(function: F) -> F:
-    """Add the settings of all explorers, and those of the ones that plan with an oracle."""
+    """Add the settings of all explorers, and those of explorers that plan with an oracle."""
     for option in (*reversed(_SETTINGS), *reversed(_ORACLE)):
         function = option(function)
     return function
@@ -27,7 +27,7 @@ def log_options(function: F) -> F:
 
 
 def run_options(function: F) -> F:
-    """Add the options of how trials are run."""
+    """Add the options for running trials."""
     for option in (
         click.option(
             "--progress",
@@ -46,7 +46,7 @@ def run_options(function: F) -> F:
 
 
 def named_logs(log: tuple[str, ...], more_logs: tuple[str, ...]) -> list[str] | None:
-    """Return the logs that options name; what follows a log without an option is one, too."""
+    """Return the logs that the options name; arguments after the MODEL are further logs."""
     if not log:
         if more_logs:
             raise click.UsageError(
@@ -61,38 +61,40 @@ def _remember_progress(context: click.Context, _: click.Parameter, is_asked: boo
 
 
 _SETTINGS = (
-    click.option("steps", "--steps", type=whole_number, help="Steps of a trial."),
-    click.option("gamma", "--gamma", type=float, help="Discount of planning."),
-    click.option("delta", "--delta", type=float, help="Confidence level."),
-    click.option("bonus", "--bonus", help="paper, bernstein or none."),
-    click.option("epsilon", "--epsilon", type=float, help="T+ = max(T, epsilon)."),
+    click.option("steps", "--steps", type=whole_number, help="Steps per trial."),
+    click.option("gamma", "--gamma", type=float, help="Discount factor of planning."),
+    click.option("delta", "--delta", type=float, help="Risk that a confidence set is wrong."),
+    click.option("bonus", "--bonus", help="Exploration bonus: paper, bernstein or none."),
+    click.option(
+        "epsilon", "--epsilon", type=float, help="Least visits to divide by: T+ = max(T, epsilon)."
+    ),
     click.option(
         "power",
         "--power",
         metavar="auto|P",
-        help="Of tracking: 1 for the average, more for the worst; auto follows from --kappa.",
+        help="For tracking: 1 for the average, more for the worst; auto derives it from --kappa.",
     ),
     click.option(
         "anytime",
         "--anytime/--no-anytime",
         default=None,
-        help="Have tracking plan as if it did not know --steps.",
+        help="For tracking: plan as if the number of --steps were unknown.",
     ),
     click.option(
         "prior",
         "--prior",
         type=float,
-        help="Pseudo-count of each successor seen in the estimate; 0 is the empirical one.",
+        help="Number added to the count of every successor seen; 0 gives the empirical estimate.",
     ),
     click.option("beta", "--beta", type=float, help="Scale of the Bernstein bonus."),
-    click.option("xi", "--xi", type=float, help="Share of random actions of maxent."),
-    click.option("target", "--target", help="What smm matches: complexity or uniform."),
-    click.option("planner", "--planner", help="auto, full or prioritized."),
+    click.option("xi", "--xi", type=float, help="For maxent: share of random actions."),
+    click.option("target", "--target", help="For smm, what to match: complexity or uniform."),
+    click.option("planner", "--planner", help="Method of planning: auto, full or prioritized."),
     click.option(
         "most_backups",
         "--backups",
         type=click.IntRange(1),
-        help="Backups per step of prioritized sweeping.",
+        help="For prioritized sweeping: backups per step.",
     ),
     click.option(
         "discounts_last",
@@ -103,20 +105,20 @@ _SETTINGS = (
     click.option(
         "simulate",
         "--simulate",
-        help="What is explored: model, the finite one (default), or continuous, the system that it "
-        "discretizes, of which the explorer sees the bins only (not a Markov process).",
+        help="What to explore: model, the finite one (default), or continuous, the system that it "
+        "discretizes, of which the explorer sees only the bins (not a Markov process).",
     ),
 )
 
 _ORACLE = (
-    click.option("backend", "--backend", help="Of the oracle: pyomo-highs, highs or evi."),
-    click.option("formulation", "--formulation", help="Of the program: compact or full."),
-    click.option("oracle_seconds", "--oracle-seconds", type=float, help="Most time for one plan."),
+    click.option("backend", "--backend", help="Solver of the oracle: pyomo-highs, highs or evi."),
+    click.option("formulation", "--formulation", help="Form of the program: compact or full."),
+    click.option("oracle_seconds", "--oracle-seconds", type=float, help="Time limit for one plan."),
     click.option(
         "eta",
         "--eta",
         metavar="auto|X",
-        help="Half of the least share of a pair in a plan; auto is 1 % of the largest.",
+        help="Half of the least share of a pair in a plan; auto is 1% of the largest possible.",
     ),
     click.option(
         "strict", "--strict/--no-strict", default=None, help="Refuse an eta that is too large."
@@ -130,7 +132,7 @@ _ORACLE = (
     ),
     click.option("radius", "--radius", help="Confidence sets: paper or weissman."),
     click.option(
-        "smoothing", "--smoothing", type=float, help="Sharpness of fw-modest's worst case."
+        "smoothing", "--smoothing", type=float, help="For fw-modest: sharpness of the worst case."
     ),
 )
 
@@ -141,8 +143,8 @@ _LOG = (
         "--log",
         multiple=True,
         metavar="FILE...",
-        help="Replay a log in the place of the system: a file, a folder or a pattern, as "
-        "`estimate` reads them; may be repeated.",
+        help="Replay a log instead of simulating: a file, a folder or a pattern, as in "
+        "`mdpdsl estimate`; may be repeated.",
     ),
     click.option(
         "time_step",
@@ -154,13 +156,13 @@ _LOG = (
         "separate_files",
         "--separate-files",
         is_flag=True,
-        help="Episodes of one name in two logs are two episodes.",
+        help="Episodes with the same name in two files are different episodes.",
     ),
     click.option(
         "offer",
         "--offer",
         type=click.Choice(("logged", "all")),
-        help="What explorers may choose in a replay: the actions that the log has in a state, or "
-        "all of the model's; one that the log never has ends the run.  [default: logged]",
+        help="Actions that explorers may choose in a replay: those that the log has in a state, "
+        "or all; an action that the log does not have ends the run.  [default: logged]",
     ),
 )

@@ -1,4 +1,4 @@
-"""`mdpdsl export`: a model in another format, or all the models that a run allows."""
+"""`mdpdsl export`: a model in another format, or all models that a run allows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from mdpdsl.cli.console import as_flags, print_json
+from mdpdsl.cli.console import as_flags, print_json, several
 from mdpdsl.cli.options import (
     json_option,
     load_model,
@@ -32,13 +32,13 @@ PROGRAMS = ("lp", "mps")
     "--out",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Where to write; the model's name by default. For explicit: the .tra file, or a stem.",
+    help="Where to write. For explicit: the .tra file, or its stem.  [default: the model's name]",
 )
 @click.option(
     "intervals",
     "--intervals",
     is_flag=True,
-    help="Of a RUN, for prism, explicit and drn: an interval MDP with every model it allows.",
+    help="Write the interval MDP of a RUN: every model it allows (prism, explicit and drn).",
 )
 @click.option(
     "support",
@@ -46,13 +46,13 @@ PROGRAMS = ("lp", "mps")
     type=click.Choice(("auto", "model", "all")),
     default="auto",
     show_default=True,
-    help="With --intervals: the successors that a pair may have, the model's own or all states.",
+    help="With --intervals: possible successors of a pair, those of the model or all states.",
 )
 @click.option(
     "delta",
     "--delta",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="With --intervals: the risk that the truth is none of them.  [default: the run's]",
+    help="With --intervals: risk that the truth is not among them.  [default: the run's]",
 )
 @click.option(
     "program",
@@ -110,7 +110,7 @@ def command(
         done = export(loaded, out, to=to, support=support, delta=delta, **given)
     elif parameters:
         named = ", ".join(parameters)
-        raise click.UsageError(f"{model} is a run: {named} was set when it was made, and stays")
+        raise click.UsageError(f"{model} is a run; {named} was set when it was made")
     else:
         done = export(
             model, out, to=to, intervals=True, support=support, delta=delta, all_states=all_states
@@ -123,8 +123,9 @@ def command(
     if done.intervals is not None:
         reason = as_flags(done.intervals.reason)
         click.echo(f"support: {done.intervals.support} ({reason})", err=True)
-        if done.intervals.pairs_unseen:
-            click.echo(f"{done.intervals.pairs_unseen:,} pairs were never seen", err=True)
+        if n_unseen := done.intervals.pairs_unseen:
+            verb = "was" if n_unseen == 1 else "were"
+            click.echo(f"{several(n_unseen, 'pair')} {verb} never visited", err=True)
     click.echo(f"Wrote {', '.join(str(path) for path in done.paths)}")
     for note in () if done.intervals is None else done.intervals.notes:
         click.echo(f"  {note}")

@@ -22,8 +22,8 @@ from mdpdsl.diagnostics import Diagnostic, ModelError
 def command(models: tuple[str, ...], is_check: bool, as_json: bool) -> None:
     """Put model files into the canonical layout.
 
-    Comments stay, and the meaning does. A file with a syntax mistake is left as it is. `-` reads
-    standard input and writes standard output.
+    Comments and the meaning stay the same. A file with a syntax error is left unchanged. `-` reads
+    standard input and writes to standard output.
     """
     from mdpdsl.compile.check_file import format_text
     from mdpdsl.files import replace_text

@@ -15,15 +15,15 @@ from mdpdsl.cli.options import json_option
     "--out",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Where to write: .mdp, or .npz for arrays.  [default: the name, .npz if it is large]",
+    help="Where to write: .mdp, or .npz for arrays.  [default: NAME.mdp, or NAME.npz if large]",
 )
 @json_option
 def command(file: str, out: str | None, as_json: bool) -> None:
     """Read the model of another tool and write it as a model file.
 
     FILE is a .tra file of PRISM (with .sta, .lab, .srew and .trew beside it), a toy-text table P
-    as .json, an .npz file of a graph, or gym:ID for a Gymnasium environment that has a table. Every
-    other command takes these in the place of a MODEL, too.
+    as .json, an .npz file of a graph, or gym:ID for a Gymnasium environment that has a table. Other
+    commands accept these as a MODEL, too.
     """
     from mdpdsl.exchange import import_model
 
@@ -35,7 +35,7 @@ def command(file: str, out: str | None, as_json: bool) -> None:
     if found.is_large and out is None:
         click.echo(
             f"note: {graph.n_branches:,} transitions are kept as arrays; --out {found.name}.mdp "
-            "writes them as text, which takes long to read",
+            "writes them as text, which is slow to read",
             err=True,
         )
     click.echo(f"Wrote {found.path} ({graph.n_states:,} states, {graph.n_pairs:,} pairs)")

@@ -9,14 +9,14 @@ from mdpdsl.cli.options import json_option
 
 
 @click.command("lsp")
-@click.option("--stdio", is_flag=True, help="Accepted, as editors pass it; there is no other way.")
+@click.option("--stdio", is_flag=True, help="Ignored; editors pass it, and there is no other mode.")
 @json_option
 def command(stdio: bool, as_json: bool) -> None:
-    """Answer an editor over standard input and output.
+    """Run the language server for editors, on standard input and output.
 
-    The language server protocol: mistakes as you type, what a name means, where it is declared and
-    used, completion, layout and outline. It needs `pip install "mdpdsl[editor]"`. With --json, say
-    what the server offers and exit.
+    It shows mistakes as you type, what a name means and where it is declared and used; it also
+    completes, formats and outlines. It needs `pip install "mdpdsl[editor]"`. With --json, list the
+    features of the server and exit.
     """
     try:
         from mdpdsl.editor.server import make_server

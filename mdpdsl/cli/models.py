@@ -16,7 +16,7 @@ from mdpdsl.diagnostics import Diagnostic, ModelError, did_you_mean
 def command(name: str | None, as_json: bool) -> None:
     """List the shipped models, or print the file of one.
 
-    `mdpdsl models riverswim > mine.mdp` is a start for a model of your own.
+    Start a model of your own with `mdpdsl models riverswim > mine.mdp`.
     """
     names = shipped_models()
     if name is not None and name not in names:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the models that they name."""
+"""Options that several commands share, and loading the model that they name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def quiet_option(function: F) -> F:
 
 
 def model_options(function: F) -> F:
-    """Add the options of how a model file becomes a model."""
+    """Add the options for building a model."""
     for option in (
         click.option(
             "max_states",
@@ -56,7 +56,7 @@ cluster_option = click.option(
     "cluster",
     "--cluster",
     metavar="ADDRESS",
-    help="Work on a Dask cluster, as tcp://host:8786, instead of this machine.",
+    help="Work on a Dask cluster (such as tcp://host:8786) instead of this machine.",
 )
 
 jobs_option = click.option(
@@ -64,7 +64,7 @@ jobs_option = click.option(
     "--jobs",
     default="auto",
     callback=lambda _, __, given: parsed_jobs(given),
-    help="Processes; auto is one per core.",
+    help="Number of processes; auto is one per core.",
 )
 
 
@@ -81,7 +81,7 @@ def load_model(
     from mdpdsl.load import load
     from mdpdsl.progress import shown
 
-    # By position: a model may have parameters of any name.
+    # The path is positional: a model may have parameters of any name.
     model = load(path, all_states=all_states, max_states=max_states, **parameters)
     if is_built:
         with shown(progress(is_quiet), "building", "states") as update:
@@ -91,7 +91,7 @@ def load_model(
 
 
 def print_model_warnings(model: Model) -> None:
-    """Print what a person has to know of a model that was built."""
+    """Print the warnings about a model that was built."""
     print_diagnostics([d for d in model.diagnose() if not d.is_error])
 
 
@@ -109,7 +109,7 @@ def parsed_parameters(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def parsed_arguments(given: tuple[str, ...]) -> dict[str, Any] | None:
-    """Read the arguments of an environment: JSON, or texts without quotes."""
+    """Read the arguments of an environment: JSON, or text without quotes."""
     found: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -117,13 +117,13 @@ def parsed_arguments(given: tuple[str, ...]) -> dict[str, Any] | None:
             raise click.UsageError(f"--env-arg takes NAME=VALUE, not `{text}`")
         try:
             found[name.strip()] = json.loads(value)
-        except ValueError:  # a text needs no quotes
+        except ValueError:  # text needs no quotes
             found[name.strip()] = value
     return found or None
 
 
 def parsed_kappa(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    """Read a curvature: a number from 1 on, or `inf`."""
+    """Read a curvature: 1 or more, or `inf`."""
     if text is None:
         return None
     try:

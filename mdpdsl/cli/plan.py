@@ -1,4 +1,4 @@
-"""`mdpdsl plan`: what to run next after an estimate, and the visits that it would add."""
+"""`mdpdsl plan`: what to run next after an estimate, and the visits this would add."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdpdsl.cli.solve import check_file
 if TYPE_CHECKING:
     from mdpdsl.explore.experiment_plan import ExperimentPlan
 
-#: Pairs printed.
+#: The most pairs that are printed.
 PRINTED_PAIRS = 20
 
 
@@ -41,14 +41,14 @@ def _parsed_length(_: click.Context, __: click.Parameter, text: str | None) -> f
     "--steps",
     type=whole_number,
     metavar="N",
-    help="Steps to come.  [default: as many as were counted]",
+    help="Number of further steps.  [default: as many as were counted]",
 )
 @click.option(
     "episode_length",
     "--episode-length",
     metavar="N|inf",
     callback=_parsed_length,
-    help="Steps after which an experiment starts again.  [default: as the log did]",
+    help="Steps after which an experiment starts again.  [default: as in the log]",
 )
 @click.option(
     "policy_out",
@@ -68,10 +68,10 @@ def command(
     is_quiet: bool,
     as_json: bool,
 ) -> None:
-    """Say what to run next after a run of estimate or explore (RUN/trial-003 for one trial).
+    """Plan what to run next after a run of estimate or explore (RUN/trial-003 for one trial).
 
-    The policy makes the most of the steps to come for kappa-Explorer's objective, counting the
-    visits that there are. Pairs are listed by how much of the error it is expected to remove.
+    The policy makes the best use of the next steps for kappa-Explorer's objective, given the visits
+    so far. Pairs are listed by how much of the error it is expected to remove.
     """
     from mdpdsl.explore.experiment_plan import plan
     from mdpdsl.runs.directory import PLAN

@@ -13,14 +13,18 @@ from mdpdsl.cli.options import json_option
 @click.command("plot")
 @click.argument("paths", metavar="RUN...", nargs=-1)
 @click.option(
-    "name", "--figure", required=True, metavar="NAME", help="Which; `list` names all of them."
+    "name",
+    "--figure",
+    required=True,
+    metavar="NAME",
+    help="The figure to draw; `list` lists all figures.",
 )
 @click.option(
     "out",
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The picture: .png, .svg or .pdf.  [default: NAME.png]",
+    help="File of the picture: .png, .svg or .pdf.  [default: NAME.png]",
 )
 @click.option(
     "axes",
@@ -28,7 +32,9 @@ from mdpdsl.cli.options import json_option
     metavar="X,Y",
     help="Two variables (or one and `action`) for a map.  [default: the first two]",
 )
-@click.option("action", "--action", metavar="NAME", help="For a map of one action.  [default: all]")
+@click.option(
+    "action", "--action", metavar="NAME", help="Draw the map for one action.  [default: all]"
+)
 @json_option
 def command(
     paths: tuple[str, ...],
@@ -40,7 +46,7 @@ def command(
 ) -> None:
     """Draw one figure of runs: a measure over time, a map over two variables, the graph.
 
-    RUN is as for report; several runs are drawn into one picture.
+    RUN is as in `mdpdsl report`; several runs are drawn into one picture.
     """
     from mdpdsl.report.report_runs import figures, plot
 

@@ -17,7 +17,7 @@ from mdpdsl.cli.options import json_option, quiet_option
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The page.  [default: RUN/report.html, or report.html for several]",
+    help="File of the page.  [default: RUN/report.html, or report.html for several runs]",
 )
 @click.option(
     "axes",
@@ -30,10 +30,10 @@ from mdpdsl.cli.options import json_option, quiet_option
 def command(
     paths: tuple[str, ...], out: Path | None, axes: str | None, is_quiet: bool, as_json: bool
 ) -> None:
-    """Write runs as one HTML page that needs no network: results, measures over time, maps, pairs.
+    """Write runs to one HTML page that needs no network: results, measures over time, maps, pairs.
 
-    RUN is a folder of explore or estimate, one of its trials (RUN/trial-003), or what compare
-    --save wrote, which is short for all of its rows. Several runs are shown side by side.
+    RUN is a folder that explore or estimate wrote, one of its trials (RUN/trial-003), or a folder
+    that compare --save wrote, for all of its rows. Several runs are shown side by side.
     """
     from mdpdsl.report.report_runs import report
 

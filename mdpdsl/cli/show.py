@@ -1,4 +1,4 @@
-"""`mdpdsl show`: what a model is, as numbers and as a picture."""
+"""`mdpdsl show`: a model in numbers, and as a picture."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PICTURES = (".svg", ".png", ".dot")
     "--graph",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw the model: .svg, .png or .dot.",
+    help="Draw the model to a .svg, .png or .dot file.",
 )
 @model_options
 @quiet_option
@@ -44,7 +44,7 @@ def command(
     is_quiet: bool,
     as_json: bool,
 ) -> None:
-    """Show what a model is: its sizes, classes and complexity; or draw it."""
+    """Show the size, classes and complexity of a model, or draw it."""
     from mdpdsl.report.model_summary import describe, draw
 
     if picture is not None and picture.suffix not in PICTURES:

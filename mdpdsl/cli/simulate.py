@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 @click.command("simulate")
 @click.argument("model", metavar="MODEL")
 @click.option(
-    "steps", "--steps", type=whole_number, default="10_000", show_default=True, help="Steps in all."
+    "steps",
+    "--steps",
+    type=whole_number,
+    default="10_000",
+    show_default=True,
+    help="Number of steps.",
 )
 @click.option(
     "policy",
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
     default="random",
     show_default=True,
     metavar="random|FILE",
-    help="All actions equally likely, or a policy that solve or allocate wrote.",
+    help="Random actions, or a policy that solve or allocate wrote.",
 )
 @click.option(
     "episode_length",
@@ -49,7 +54,7 @@ if TYPE_CHECKING:
     type=click.Choice(("model", "continuous")),
     default="model",
     show_default=True,
-    help="The finite model, or the continuous system that it discretizes.",
+    help="Simulate the finite model, or the continuous system that it discretizes.",
 )
 @click.option(
     "seed", "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the log."
@@ -59,7 +64,8 @@ if TYPE_CHECKING:
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The log: .parquet, .csv, .csv.gz, .jsonl or .jsonl.gz.  [default: NAME-log.parquet]",
+    help="File of the log: .parquet, .csv, .csv.gz, .jsonl or .jsonl.gz.  [default: "
+    "NAME-log.parquet]",
 )
 @model_options
 @quiet_option
@@ -81,7 +87,7 @@ def command(
     """Simulate a model and write its trajectory as a log.
 
     Each row is a state with the action taken there; the last row of an episode has the state that
-    was reached, and no action. The columns are named as the model itself reads a log.
+    was reached, and no action. The columns have the names that the model's `log` block reads.
     """
     from mdpdsl.simulate.log import check_log_path
     from mdpdsl.simulate.simulate_model import simulate as simulate_model

@@ -22,18 +22,26 @@ from mdpdsl.solve.solution import METHODS
 if TYPE_CHECKING:
     from mdpdsl.solve.solve_model import Solution
 
-#: Models of up to this many states have their policy printed without being asked.
+#: The policy is printed by default if the model has at most this many states.
 PRINTED_STATES = 30
 
 
 @click.command("solve")
 @click.argument("model", metavar="MODEL")
-@click.option("discount", "--discount", type=float, help="Of rewards, in [0, 1).  [default: 0.99]")
 @click.option(
-    "reach", "--reach", metavar="LABEL", help="The probability of reaching a label instead."
+    "discount",
+    "--discount",
+    type=float,
+    help="Discount factor of rewards, in [0, 1).  [default: 0.99]",
 )
 @click.option(
-    "is_maximised", "--max/--min", default=True, help="The largest (the default) or the least."
+    "reach",
+    "--reach",
+    metavar="LABEL",
+    help="Use the probability of reaching a label, not rewards.",
+)
+@click.option(
+    "is_maximised", "--max/--min", default=True, help="Maximise (the default) or minimise."
 )
 @click.option(
     "method",
@@ -56,7 +64,7 @@ PRINTED_STATES = 30
     "--time-limit",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help="Stop then, with what is known.",
+    help="Stop after this time, with what is known by then.",
 )
 @click.option(
     "policy_out",
@@ -72,7 +80,9 @@ PRINTED_STATES = 30
     metavar="FILE",
     help="Write the values: .npz, .csv or .json.",
 )
-@click.option("top", "--top", type=click.IntRange(1), help="Print the N states of best value.")
+@click.option(
+    "top", "--top", type=click.IntRange(1), help="Print the N states with the best values."
+)
 @click.option("is_all", "--all", is_flag=True, help="Print every state.")
 @model_options
 @quiet_option
@@ -133,7 +143,7 @@ def command(
 
 
 def check_file(path: Path | None, flag: str) -> None:
-    """Refuse a file that a policy cannot be written to, before anything is worked out."""
+    """Refuse a file that cannot hold a policy, before any work is done."""
     if path is None:
         return
     try:

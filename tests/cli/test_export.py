@@ -127,7 +127,7 @@ def test_intervals_of_a_run_say_how_they_were_made(run: Path, tmp_path: Path, ta
             ("RUN", "--to", "gym", "--intervals"),
             "gym does not support intervals; use prism or explicit or drn",
         ),
-        (("RUN", "--to", "drn", "--delta", "0.1"), "are for --intervals"),
+        (("RUN", "--to", "drn", "--delta", "0.1"), "need --intervals"),
         (("RUN", "--to", "drn", "--intervals", "--set", "n=3"), "n was set when it was made"),
         (("riverswim", "--to", "prizm"), "did you mean `prism`?"),
     ],

@@ -245,7 +245,7 @@ def _log_warnings(log: LogRecord) -> list[str]:
     found = [f"{p.message} ({p.help})" if p.help else p.message for p in log.problems]
     found += [f"rejected, {reason}: {number:,}" for reason, number in log.rejected.items()]
     found += [
-        f"{number:,} values of {name} lie beyond its ends and count as its end cells"
+        f"{number:,} values of {name} were out of range, and count as its end cells"
         for name, number in log.clipped.items()
     ]
     if log.rejected:

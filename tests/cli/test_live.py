@@ -295,7 +295,10 @@ def test_a_discrete_observation_is_one_column(tmp_path: Path) -> None:
         ((*PENDULUM, "--env-arg", "gravity=3"), "cannot make the environment"),
         ((*PENDULUM, "--simulate", "continuous"), "as it is"),
         ((*PENDULUM, "--algorithm", "kapa-dp"), "did you mean `kappa-dp`"),
-        (("explore", "riverswim", "--env-arg", "g=3"), "give --env, too"),
+        (
+            ("explore", "riverswim", "--env-arg", "g=3"),
+            "--env-arg needs an environment; give --env as well",
+        ),
         (("explore", "riverswim", "--env", "Pendulum-v1"), "has names"),
         (("explore", "pendulum", "--env", "Pendulum-v1"), "theta = obs_0"),
         (("explore", "pendulum_unknown", "--env", "CartPole-v1"), "u = -2 is not an action"),

@@ -114,7 +114,7 @@ def _exported_intervals(
     if not isinstance(run, RunResult):
         raise RunError("`intervals=` needs an estimate or a run: a model has no counts")
     if not chosen.has_intervals:
-        chosen.write_intervals(None, "", Path(), ())  # type: ignore[arg-type]  # it refuses
+        chosen.refuse_intervals()
     found = interval_model(run, support=support, delta=delta, all_states=all_states)
     target = Path(path) if path is not None else Path(f"{found.name}-intervals{chosen.suffix}")
     paths = chosen.write_intervals(found.intervals, found.name, target, found.notes)

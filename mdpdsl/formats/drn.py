@@ -7,11 +7,9 @@ stormpy reads it with `build_model_from_drn[stormpy.Interval]`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import FormatError
-from mdpdsl.files import write_text
 from mdpdsl.formats.foreign import Format
 from mdpdsl.formats.names import prism_names
 from mdpdsl.formats.numbers import branch_chances, number_texts
@@ -73,10 +71,6 @@ class Drn(Format):
         """Return a model as the text of a file."""
         return to_drn(model.graph, model.name)
 
-    def write_intervals(
-        self, intervals: IntervalGraph, name: str, path: Path, notes: tuple[str, ...]
-    ) -> list[Path]:
-        """Write an interval MDP."""
-        self.require_folder(path)
-        write_text(path, to_drn(intervals.graph, name, intervals.bounds, notes))
-        return [path]
+    def interval_text(self, intervals: IntervalGraph, name: str, notes: tuple[str, ...]) -> str:
+        """Return an interval MDP as the text of a file."""
+        return to_drn(intervals.graph, name, intervals.bounds, notes)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import FormatError, did_you_mean
@@ -64,6 +64,16 @@ class Format:
         self, intervals: IntervalGraph, name: str, path: Path, notes: tuple[str, ...]
     ) -> list[Path]:
         """Write an interval MDP and return the files."""
+        self.require_folder(path)
+        write_text(path, self.interval_text(intervals, name, notes))
+        return [path]
+
+    def interval_text(self, intervals: IntervalGraph, name: str, notes: tuple[str, ...]) -> str:
+        """Return an interval MDP as the text of one file."""
+        self.refuse_intervals()
+
+    def refuse_intervals(self) -> NoReturn:
+        """Raise FormatError, with the formats that have intervals."""
         able = [each.name for each in formats().values() if each.has_intervals]
         raise FormatError(f"{self.name} does not support intervals; use {' or '.join(able)}")
 

@@ -9,13 +9,11 @@ interval MDP.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import FormatError
-from mdpdsl.files import write_text
 from mdpdsl.formats.foreign import Format
 from mdpdsl.formats.names import Names, prism_names
 from mdpdsl.formats.numbers import branch_chances, number_text
@@ -212,10 +210,6 @@ class Prism(Format):
         """Return a model as the text of a file."""
         return to_prism(model.graph, model.name)
 
-    def write_intervals(
-        self, intervals: IntervalGraph, name: str, path: Path, notes: tuple[str, ...]
-    ) -> list[Path]:
-        """Write an interval MDP."""
-        self.require_folder(path)
-        write_text(path, to_prism(intervals.graph, name, intervals.bounds, notes))
-        return [path]
+    def interval_text(self, intervals: IntervalGraph, name: str, notes: tuple[str, ...]) -> str:
+        """Return an interval MDP as the text of a file."""
+        return to_prism(intervals.graph, name, intervals.bounds, notes)

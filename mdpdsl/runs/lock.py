@@ -11,7 +11,6 @@ import json
 import os
 import socket
 from pathlib import Path
-from types import TracebackType
 
 from mdpdsl.diagnostics import RunError
 
@@ -44,12 +43,7 @@ class FolderLock:
     def __enter__(self) -> FolderLock:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

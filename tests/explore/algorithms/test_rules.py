@@ -138,7 +138,8 @@ def test_choices_are_the_best_by_the_rule(chosen: ExploreSettings, counts: Count
         first, end = GRAPH.pair_start[state : state + 2]
         assert first <= pair < end
         assert q[pair] >= V[state] - 100 * SOLVED * max(np.ptp(q), np.abs(q).max())
-        if np.ptp(q[first:end]) == 0:
+        # Values that tie here may differ by rounding in the kernel, unless their rewards tie, too.
+        if np.ptp(q[first:end]) == 0 and np.ptp(memory.reward[first:end]) == 0:
             assert memory.weight[pair] == memory.weight[first:end].max()
 
 

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +22,13 @@ from mdpdsl.compile.model import Model, load_file
 from mdpdsl.compile.parameters import Override
 from mdpdsl.compile.stored import StoredModel, graph_model
 from mdpdsl.diagnostics import Diagnostic, FormatError, ModelError, RunError
-from mdpdsl.estimate.estimate_logs import Estimate, open_estimate
-from mdpdsl.explore.result import ExploreRun, open_explore_run
-from mdpdsl.formats.foreign import format_of, readable_suffixes
-from mdpdsl.formats.gym import GYM, TERMINAL, Gym, gym_table_graph
-from mdpdsl.graph.convert import from_scipy
+from mdpdsl.formats.gym import GYM
 from mdpdsl.representation import represented
-from mdpdsl.runs.comparison_folder import run_folders
-from mdpdsl.runs.places import is_trial, place_of_arrays, run_place
-from mdpdsl.runs.run_models import cannot_read, estimated_model, unreadable
+
+# What reads runs and foreign files is imported when it is needed: a model file needs none of it.
+if TYPE_CHECKING:
+    from mdpdsl.estimate.estimate_logs import Estimate
+    from mdpdsl.explore.result import ExploreRun
 
 
 def load(
@@ -60,20 +58,28 @@ def load(
 
 def is_stored(path: str) -> bool:
     """Return whether a path leads to a stored model: a folder, or a file with a graph."""
-    if is_foreign(path) or path.endswith(".npz"):
+    from mdpdsl.runs.places import is_trial
+
+    if path.endswith(".npz"):
         return True
     try:
         place = Path(path)
-        return path != "" and (is_trial(place) or place.is_dir())
+        if path != "" and (is_trial(place) or place.is_dir()):
+            return True
     except (OSError, ValueError):  # too long, or with characters that paths cannot have
         return False
+    return is_foreign(path)
 
 
 def is_foreign(path: str) -> bool:
     """Return whether a path leads to another tool's model."""
     if path.startswith(GYM):
         return True
-    return not path.endswith((".mdp", ".npz")) and path.lower().endswith(readable_suffixes())
+    if path.endswith((".mdp", ".npz")) or not Path(path).suffix:
+        return False
+    from mdpdsl.formats.foreign import readable_suffixes
+
+    return path.lower().endswith(readable_suffixes())
 
 
 def load_stored(path: str, parameters: Mapping[str, object], *, all_states: bool = False) -> Model:
@@ -83,6 +89,11 @@ def load_stored(path: str, parameters: Mapping[str, object], *, all_states: bool
         message = f"{path} is a finished graph, so {names} cannot be set"
         hint = "set parameters when the graph is made, as in `mdpdsl estimate MODEL LOG --set …`"
         raise ModelError([Diagnostic("E601", message, None, hint)])
+    from mdpdsl.formats.foreign import format_of
+    from mdpdsl.formats.gym import Gym
+    from mdpdsl.runs.places import place_of_arrays
+    from mdpdsl.runs.run_models import cannot_read, estimated_model, unreadable
+
     try:
         if is_foreign(path):
             return (Gym() if path.startswith(GYM) else format_of(path)).read(path)
@@ -126,6 +137,9 @@ def from_arrays(
     >>> model.graph.n_pairs
     4
     """
+    from mdpdsl.formats.gym import TERMINAL, gym_table_graph
+    from mdpdsl.graph.convert import from_scipy
+
     try:
         if isinstance(P, Mapping) or _is_table(P):
             if reward is not None or ends is not None:
@@ -203,6 +217,10 @@ def open_run(path: str | Path) -> ExploreRun | Estimate:
     >>> mdpdsl.open_run("runs/river").worst == made.worst
     True
     """
+    from mdpdsl.estimate.estimate_logs import open_estimate
+    from mdpdsl.explore.result import open_explore_run
+    from mdpdsl.runs.places import is_trial, run_place
+
     place = run_place(Path(path))
     try:
         if place.configuration.kind == "estimate":
@@ -215,7 +233,7 @@ def open_run(path: str | Path) -> ExploreRun | Estimate:
         raise RunError(f"{path} cannot be read: {error}") from None
 
 
-class Runs(Sequence[ExploreRun | Estimate]):
+class Runs(Sequence["ExploreRun | Estimate"]):
     """Several runs; a notebook compares them in a table."""
 
     def __init__(self, runs: Sequence[ExploreRun | Estimate]) -> None:
@@ -249,6 +267,8 @@ def open_runs(*paths: str | Path) -> Runs:
     >>> mdpdsl.open_runs("table")
     <Runs: kappa-dp (kappa=1), random>
     """
+    from mdpdsl.runs.comparison_folder import run_folders
+
     folders = run_folders(paths)
     if not folders:
         raise RunError(f"{paths[0]} has no finished run")
@@ -267,4 +287,6 @@ def from_gym_P(  # noqa: N802 (the name in Gymnasium)
     `initial` is a distribution over the states, or one state; by default, all states that are not
     ends are equally likely. Raise a FormatError that names the place if P is not such a table.
     """
+    from mdpdsl.formats.gym import gym_table_graph
+
     return graph_model(gym_table_graph(P, initial, actions), name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -112,3 +114,16 @@ def test_explore_passes_few_files_of_the_command_line() -> None:
 def test_no_two_files_have_one_name_unless_a_command_shows_what_a_verb_does() -> None:
     names = Counter(p.name for p in MODULES if p.name != "__init__.py")
     assert [name for name, number in names.items() if number > 1] == []
+
+
+def test_building_a_model_file_loads_no_heavy_package() -> None:
+    program = (
+        "import sys, mdpdsl\n"
+        "mdpdsl.load('riverswim').graph\n"
+        "heavy = {'numba', 'scipy', 'pyarrow', 'rich', 'matplotlib', 'pyomo', 'networkx'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

@@ -298,6 +298,15 @@ def test_a_class_of_ten_lines_runs_beside_our_explorers(tmp_path: Path) -> None:
     assert run.label == "LeastVisited"
 
 
+def test_a_class_of_ones_own_explores_a_log_and_a_live_system(folder: Path) -> None:
+    replayed = mdpdsl.explore(river(), log=folder / "log.csv", algorithm=LeastVisited)
+    assert (replayed.kind, replayed.label) == ("replay", "LeastVisited")
+    lake = mdpdsl.load(folder / "lake.mdp")
+    live = mdpdsl.explore(lake, env="FrozenLake-v1", algorithm=LeastVisited, steps=60)
+    assert live.counts.n_transitions == 60
+    assert live.label == "LeastVisited"
+
+
 def test_results_speak_arrow() -> None:
     import polars
     import pyarrow as pa

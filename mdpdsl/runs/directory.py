@@ -73,6 +73,9 @@ class RunDirectory:
                 raise RunError(f"{path} was written in format {record.get('format')}, not {FORMAT}")
             configuration = decoded(RunConfiguration, record)
             lock = FolderLock(path) if to_write else None
+        except FileNotFoundError:
+            reason = f"it has no {RUN}" if path.is_dir() else "there is no such folder"
+            raise RunError(f"{path} is not a run directory: {reason}") from None
         except (OSError, ValueError, AttributeError) as error:
             raise RunError(f"{path} is not a run directory: {error}") from None
         return cls(path, lock), configuration

@@ -65,15 +65,17 @@ class Evi:
     def interior(self, model: UncertainModel) -> Interior:
         """Return an occupancy that gives every pair a positive share."""
         n, S = model.n_pairs, model.n_states
-        uniform = np.repeat(1.0 / np.diff(model.pair_start), np.diff(model.pair_start))
+        start = np.unique(model.pair_start)  # of the states that are no ends
+        uniform = np.repeat(1.0 / np.diff(start), np.diff(start))
         spread = model.radius / 2
         staying = np.where(
             model.is_known[model.entry_pair], model.probability * (1 - spread[model.entry_pair]), 0
         )
         rows = csr_array((staying, model.successor, model.successor_start), shape=(n, S))
-        merge = csr_array((uniform, np.arange(n), model.pair_start), shape=(S, n))
-        states = _occupancy((merge @ rows).tocsr(), np.full(S, 1.0 / S))
-        d = np.repeat(states, np.diff(model.pair_start)) * uniform
+        merge = csr_array((uniform, np.arange(n), start), shape=(len(start) - 1, n))
+        evenly = model.closed_rows(csr_array(np.full((1, S), 1.0 / S))).toarray()[0]
+        states = _occupancy((merge @ model.closed_rows(rows)).tocsr(), evenly)
+        d = np.repeat(states, np.diff(start)) * uniform
         return Interior(d, float(d.min()), is_best=False)
 
     def answer(
@@ -93,6 +95,7 @@ class Evi:
             model.successor.astype(np.int32),
             model.probability.copy(),
             model.radius,
+            model.starts,
         )
         values, sweeps = np.zeros(model.n_states), 0
         while True:
@@ -140,10 +143,12 @@ def _direction(
     kept, _ = believed_rows(balls, values, best_state)
     rows = csr_array((kept, balls.successor, balls.entry_start), shape=(n, S))
     rows.sort_indices()  # in the order of the model's entries
-    chain = rows[chosen].tocsr()
-    chain.data[chain.indices == best_state] = 0.0  # what arrives there begins anew
+    chosen = chosen[~model.is_end]
+    begin = int(np.count_nonzero(~model.is_end[:best_state]))  # without the ends before it
+    chain = model.closed_rows(rows[chosen]).tocsr()
+    chain.data[chain.indices == begin] = 0.0  # what arrives there begins anew
     psi = np.zeros(n)
-    psi[chosen] = _occupancy(chain, np.eye(1, S, best_state)[0])
+    psi[chosen] = _occupancy(chain, np.eye(1, len(chosen), begin)[0])
     pair, movable = model.entry_pair, (model.is_known & (model.radius > 0))[model.entry_pair]
     v = psi[pair] * (model.probability - rows.data)
     if eta > 0 and interior is not None:
@@ -153,7 +158,7 @@ def _direction(
         v = (1 - alpha) * v + alpha * evenly
     found = decoded(model, n * psi, n * v[movable], eta)
     # In states that psi never visits, the best action is known all the same.
-    visited = np.add.reduceat(psi, model.pair_start[:-1])[model.pair_state] > 0
+    visited = np.bincount(model.pair_state, psi, minlength=S)[model.pair_state] > 0
     greedy = np.zeros(n)
     greedy[chosen] = 1.0
     return replace(found, policy=np.where(visited, found.policy, greedy))

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         SettingsError,
         SolveError,
     )
+    from mdpdsl.drafts.draft import Draft
+    from mdpdsl.drafts.new_model import new
     from mdpdsl.envs import gym_env
     from mdpdsl.estimate.estimate_logs import Estimate, estimate
     from mdpdsl.estimate.run_result import RunResult
@@ -77,6 +79,8 @@ _NAMES = {
         "SettingsError",
         "SolveError",
     ),
+    "mdpdsl.drafts.draft": ("Draft",),
+    "mdpdsl.drafts.new_model": ("new",),
     "mdpdsl.envs": ("gym_env",),
     "mdpdsl.estimate.estimate_logs": ("Estimate", "estimate"),
     "mdpdsl.estimate.run_result": ("RunResult",),
@@ -123,6 +127,7 @@ __all__ = [
     "Check",
     "Comparison",
     "Diagnostic",
+    "Draft",
     "Error",
     "Estimate",
     "ExperimentPlan",
@@ -163,6 +168,7 @@ __all__ = [
     "load",
     "load_policy",
     "loads",
+    "new",
     "open_run",
     "open_runs",
     "plan",

@@ -35,6 +35,7 @@ CODES = {
     "E507": "division by zero, or a value that is not a number",
     "E508": "an action with no `on` line",
     "E509": "no state to start from",
+    "E510": "a state that both ends and restarts",
     "E601": "an unknown parameter",
     "E602": "a parameter value of the wrong type",
     "E603": "a file that cannot be read",
@@ -42,6 +43,7 @@ CODES = {
     "W001": "`init` leaves a variable out",
     "W002": "an estimate with pairs that were never visited",
     "W003": "an estimate without the model's rewards",
+    "W004": "a reward that is never earned",
 }
 
 
@@ -242,6 +244,7 @@ class LogProblem:
 
     message: str
     help: str | None = None
+    loses_rows: bool = False  # whether some of the log was not read
 
 
 class ModelError(Error):

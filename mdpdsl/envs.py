@@ -1,8 +1,8 @@
 """Models as Gymnasium environments: `gymnasium.make("mdpdsl.envs:mdpdsl/Model-v0", model=…)`.
 
 Importing this module registers the id `mdpdsl/Model-v0`. States and actions are numbered as in the
-model's graph. An action may be unavailable in some states: `info` contains the `action_mask`, and
-taking an unavailable action raises an error.
+model's graph; a state in which only some episodes end has one number. An action may be unavailable
+in some states: `info` contains the `action_mask`, and taking an unavailable action raises an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 
 from mdpdsl.compile.model import Model
-from mdpdsl.formats.gym import Table, to_toy_text
+from mdpdsl.formats.toy_text import Table, to_toy_text
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.load import load
@@ -25,9 +25,11 @@ ENVIRONMENT = "mdpdsl/Model-v0"
 class ModelEnv(gymnasium.Env[Any, Any]):
     """A finite model, or the cells of a discretized one, one step at a time.
 
-    An episode ends in a state with the label `terminal`. In a model without that label, it ends in
-    a state that no action leaves and that has no reward. If there is no such state either, episodes
-    never end; pass `max_episode_steps` to `gymnasium.make` to truncate them.
+    An episode is terminated where the model ends it. After that, as in Gymnasium's environments,
+    `step` warns, and nothing more happens until `reset`. In a model without ends, an episode ends
+    in a state with the label `terminal` or, without that label, in one that no action leaves and
+    that has no reward. If there is no such state either, episodes never end; pass
+    `max_episode_steps` to `gymnasium.make` to truncate them.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own form)
@@ -46,11 +48,12 @@ class ModelEnv(gymnasium.Env[Any, Any]):
             raise ValueError("this model is already loaded; pass parameters to `load` instead")
         self.graph = model.graph if isinstance(model, Model) else model
         self.P: Table = to_toy_text(self.graph)
-        self.initial_state_distrib: FloatArray = self.graph.initial
-        self.observation_space = gymnasium.spaces.Discrete(self.graph.n_states)
+        self.initial_state_distrib: FloatArray = self.graph.initial[: len(self.P)]
+        self.observation_space = gymnasium.spaces.Discrete(len(self.P))
         self.action_space = gymnasium.spaces.Discrete(self.graph.n_actions)
         self.render_mode = None
         self.s = -1
+        self._is_over = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -59,18 +62,26 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         super().reset(seed=seed)
         chosen = (options or {}).get("state")
         if chosen is None:
-            chosen = self.np_random.choice(self.graph.n_states, p=self.initial_state_distrib)
-        if not 0 <= int(chosen) < self.graph.n_states:
+            chosen = self.np_random.choice(len(self.P), p=self.initial_state_distrib)
+        if not 0 <= int(chosen) < len(self.P):
             raise ValueError(
-                f"state {chosen} does not exist; states are numbered 0 to {self.graph.n_states - 1}"
+                f"state {chosen} does not exist; states are numbered 0 to {len(self.P) - 1}"
             )
-        self.s = int(chosen)
+        if self.graph.ends is not None and self.graph.ends[int(chosen)]:
+            raise ValueError(f"state {chosen} is an end: no episode starts there")
+        self.s, self._is_over = int(chosen), False
         return self.s, {"prob": 1.0, "action_mask": self.action_mask(self.s)}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         """Take an action and draw the next state."""
         if self.s < 0:
             raise gymnasium.error.ResetNeeded("call reset before the first step")
+        if self._is_over:
+            gymnasium.logger.warn(
+                "the episode was terminated, so `step` does nothing; call `reset` to start another"
+            )
+            info = {"prob": 1.0, "action_mask": self.action_mask(self.s)}
+            return self.s, 0.0, True, False, info
         rows = self.P[self.s]
         if int(action) not in rows:
             listed = ", ".join(str(number) for number in rows)
@@ -80,6 +91,7 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         chances = np.array([entry[0] for entry in row])
         place = int(self.np_random.choice(len(row), p=chances / chances.sum()))
         probability, self.s, reward, is_terminal = row[place]
+        self._is_over = is_terminal and self.graph.ends is not None
         info = {"prob": probability, "action_mask": self.action_mask(self.s)}
         return self.s, reward, is_terminal, False, info
 

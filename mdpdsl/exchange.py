@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mdpdsl.compile.model import Model, as_model
+from mdpdsl.compile.scope import allowed_name
 from mdpdsl.compile.stored import stored_keys
 from mdpdsl.diagnostics import FormatError, RunError
 from mdpdsl.estimate.interval_model import SUPPORTS, IntervalModel, interval_model
 from mdpdsl.estimate.run_result import RunResult
-from mdpdsl.files import write_text
+from mdpdsl.files import require_absent, staged, write_text
 from mdpdsl.formats.foreign import Format, format_named, format_of, readable_suffixes
 from mdpdsl.formats.gym import GYM
 from mdpdsl.formats.mdp import MANY_BRANCHES, MANY_PAIRS, model_text
-from mdpdsl.formats.mdp_names import allowed_name
 from mdpdsl.formats.npz import save_graph
 from mdpdsl.load import load_stored, open_run
 from mdpdsl.runs.places import place_of_arrays
@@ -48,6 +49,8 @@ class Export:
                 "intervals": True,
                 "support": self.intervals.support,
                 "support_reason": self.intervals.reason,
+                "sets": self.intervals.kind,
+                "holds": self.intervals.holds,
                 "delta": self.intervals.delta,
                 "states": graph.n_states,
                 "pairs": graph.n_pairs,
@@ -66,14 +69,16 @@ def export(
     support: str = "auto",
     delta: float | None = None,
     all_states: bool = False,
+    overwrite: bool = False,
     **options: Any,
 ) -> Export:
     """Write a model in another format, by name or by the ending of the path.
 
     The formats are prism, explicit, drn, gym, quantecon, npz, dot, lp and mps, and those that other
     packages add. With `intervals`, the interval MDP of an estimate or a run (or of its folder) is
-    written: every model that its data allow with probability 1 - `delta`. `options` are those of a
-    format: lp and mps take program, formulation, kappa, eta and radius.
+    written: every model that its data allow with probability 1 - `delta`. Files that are there are
+    replaced only if you `overwrite` them. `options` are those of a format: lp and mps take program,
+    formulation, kappa, eta and radius.
 
     >>> import mdpdsl
     >>> mdpdsl.export(mdpdsl.load("riverswim"), "river.drn").format
@@ -83,15 +88,16 @@ def export(
         raise FormatError("name a file, or a format with `to=`")
     chosen = format_named(to) if to is not None else format_of(str(path))
     if intervals:
-        return _exported_intervals(model, path, chosen, support, delta, all_states)
+        return _exported_intervals(model, path, chosen, support, delta, all_states, overwrite)
     if delta is not None or support != "auto":
         raise FormatError("`delta=` and `support=` need `intervals=`")
     if isinstance(model, str | Path):
         raise FormatError(f"load the model first: mdpdsl.load({str(model)!r})")
     exported = as_model(model)
     target = Path(path) if path is not None else Path(f"{exported.name}{chosen.suffix}")
-    paths = chosen.write(exported, target, **options)
-    return Export(tuple(paths), chosen.name, exported)
+    with staged(target, overwrite) as place:
+        paths = chosen.write(exported, place, **options)
+    return Export(_moved(paths, target), chosen.name, exported)
 
 
 def _exported_intervals(
@@ -101,6 +107,7 @@ def _exported_intervals(
     support: str,
     delta: float | None,
     all_states: bool,
+    overwrite: bool,
 ) -> Export:
     if support not in SUPPORTS:
         raise FormatError(f"there is no support `{support}`; there are {', '.join(SUPPORTS)}")
@@ -117,8 +124,14 @@ def _exported_intervals(
         chosen.refuse_intervals()
     found = interval_model(run, support=support, delta=delta, all_states=all_states)
     target = Path(path) if path is not None else Path(f"{found.name}-intervals{chosen.suffix}")
-    paths = chosen.write_intervals(found.intervals, found.name, target, found.notes)
-    return Export(tuple(paths), chosen.name, None, found)
+    with staged(target, overwrite) as place:
+        paths = chosen.write_intervals(found.intervals, found.name, place, found.notes)
+    return Export(_moved(paths, target), chosen.name, None, found)
+
+
+def _moved(paths: Iterable[Path], target: Path) -> tuple[Path, ...]:
+    """Return where files are that were written to be moved beside a target."""
+    return tuple(target.with_name(path.name) for path in paths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,13 +165,16 @@ class Import:
         }
 
 
-def import_model(file: str | Path, out: str | Path | bool | None = None) -> Import:
+def import_model(
+    file: str | Path, out: str | Path | bool | None = None, *, overwrite: bool = False
+) -> Import:
     """Read the model of another tool; with `out`, write it as an `.mdp` or `.npz` file.
 
     `file` is a `.tra` file of PRISM (with .sta, .lab, .srew and .trew beside it), a toy-text table
     P as `.json`, an `.npz` file of a graph, or `gym:ID` for a Gymnasium environment that has such a
-    table. With `out=True` the file is named after the model: `.mdp`, or `.npz` if it is large. To
-    use such a model directly, give it to `mdpdsl.load`.
+    table. With `out=True` the file is named after the model: `.mdp`, or `.npz` if it is large. A
+    file that is there is replaced only if you `overwrite` it. To use such a model directly, give it
+    to `mdpdsl.load`.
 
     >>> import mdpdsl
     >>> done = mdpdsl.export(mdpdsl.load("weather"), "weather.json")
@@ -171,11 +187,14 @@ def import_model(file: str | Path, out: str | Path | bool | None = None) -> Impo
         raise FormatError(f"cannot import `{origin}`; give a file ending in {endings}, or {GYM}ID")
     if isinstance(out, str | Path) and Path(out).suffix not in IMPORTED:
         raise FormatError(f"`out=` takes a file ending in {' or '.join(IMPORTED)}")
+    if isinstance(out, str | Path):
+        require_absent(Path(out), overwrite)
     model = load_stored(origin, {})
     found = Import(model, allowed_name(model.name), origin)
     if not out:
         return found
     path = Path(f"{found.name}{'.npz' if found.is_large else '.mdp'}") if out is True else Path(out)
+    require_absent(path, overwrite)
     if path.suffix == ".npz":
         save_graph(model, path)
     else:

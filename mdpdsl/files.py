@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +25,44 @@ class CannotWriteError(Error, OSError):
 
     def __str__(self) -> str:
         return f"cannot write {self.filename}: {self.strerror}"
+
+
+class ExistsError(Error):
+    """A file that exists already, and was not to be replaced."""
+
+
+def require_absent(path: Path, overwrite: bool) -> None:
+    """Raise ExistsError if there is something at a path, and it may not be replaced."""
+    if path.is_dir():
+        raise ExistsError(f"{path} is a folder; name a file")
+    if not overwrite and (path.exists() or path.is_symlink()):
+        raise ExistsError(f"{path} exists already; choose another path, or `overwrite=` it")
+
+
+@contextmanager
+def staged(target: Path, overwrite: bool) -> Iterator[Path]:
+    """Yield where to write a file, and others beside it; move all into place once all are there.
+
+    A failure leaves nothing behind. Raise ExistsError if one of the files exists already.
+    """
+    if not target.is_dir():
+        require_absent(target, overwrite)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise CannotWriteError(error.errno, error.strerror or str(error), str(target)) from None
+    try:
+        yield folder / target.name
+        files = sorted(folder.iterdir())
+        for file in files:
+            require_absent(target.parent / file.name, overwrite)
+        for file in files:
+            os.replace(file, target.parent / file.name)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CannotWriteError(error.errno, reason, str(target)) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:

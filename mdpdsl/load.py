@@ -127,17 +127,21 @@ def from_arrays(
     is not available), an array [n_states, n_actions, n_states], or Gymnasium's table
     `P[s][a] = [(probability, state, reward, ended), …]`. In an array [n, n, n] the first axis is
     the action. `reward` is an array by state, an array by state and action, or one matrix per
-    action. `ends` are the states that get the label `terminal`: their numbers, or a truth value for
-    each state. `initial` is a distribution or one state; `names` are the names of the actions.
-    Raise FormatError if the arrays are not a model.
+    action. `ends` are the states in which an episode is over: their numbers, or a truth value for
+    each state. Whatever P and reward have in their rows is ignored. `initial` is a distribution or
+    one state; without it, all states that are not ends are equally likely. `names` are the names of
+    the actions. Raise FormatError if the arrays are not a model.
 
     >>> import mdpdsl, numpy
     >>> stay, swap = numpy.eye(2), numpy.eye(2)[::-1]
     >>> model = mdpdsl.from_arrays([stay, swap], reward=[0, 1], names=["stay", "swap"])
     >>> model.graph.n_pairs
     4
+    >>> mdpdsl.from_arrays([stay, swap], reward=[0, 1], ends=[1]).graph.n_pairs
+    2
     """
-    from mdpdsl.formats.gym import TERMINAL, gym_table_graph
+    from mdpdsl.formats.gym import gym_table_graph
+    from mdpdsl.formats.loops import TERMINAL
     from mdpdsl.graph.convert import from_scipy
 
     try:
@@ -149,10 +153,19 @@ def from_arrays(
         n_states = matrices[0].shape[0]
         start = initial
         if initial is not None and np.ndim(initial) == 0:
-            start = np.arange(n_states) == int(np.asarray(initial))
-        graph = from_scipy(matrices, reward, start, names)
-        if ends is not None:
-            graph = replace(graph, labels={TERMINAL: _truths(ends, n_states)})
+            place = int(np.asarray(initial))
+            if not 0 <= place < n_states:
+                raise FormatError(f"`initial=` is {place}; the states are 0 to {n_states - 1}")
+            start = np.arange(n_states) == place
+        elif initial is not None and np.shape(initial) != (n_states,):
+            raise FormatError(
+                f"`initial=` has the shape {list(np.shape(initial))}; there are {n_states} states"
+            )
+        over = None if ends is None else _truths(ends, n_states)
+        _require_rows(matrices, over)
+        graph = from_scipy(matrices, reward, start, names, over)
+        if graph.ends is not None:
+            graph = replace(graph, labels={TERMINAL: graph.ends})
     except (ValueError, TypeError, IndexError) as error:
         if isinstance(error, FormatError):
             raise
@@ -196,14 +209,36 @@ def _matrices(P: Any) -> list[Any]:
     return found
 
 
+def _require_rows(matrices: Sequence[Any], ends: npt.NDArray[np.bool_] | None) -> None:
+    """Raise FormatError if a state that is no end has no action."""
+    idle = np.all([np.asarray(each.sum(axis=1)).ravel() == 0 for each in matrices], axis=0)
+    idle = idle if ends is None or len(idle) != len(ends) else idle & ~ends
+    if idle.any():
+        raise FormatError(
+            f"state {int(np.argmax(idle))} has no action: its row is 0 in every matrix; "
+            "if episodes end there, list it in `ends=`"
+        )
+
+
 def _truths(ends: npt.ArrayLike, n_states: int) -> npt.NDArray[np.bool_]:
     given = np.asarray(ends)
     if given.dtype == np.bool_:
         if given.shape != (n_states,):
-            raise FormatError(f"ends has the shape {given.shape}; there are {n_states} states")
+            raise FormatError(
+                f"`ends=` has the shape {list(given.shape)}; there are {n_states} states"
+            )
         return given
     found = np.zeros(n_states, np.bool_)
-    found[given.astype(np.int64)] = True
+    if given.size == 0:
+        return found
+    if given.ndim > 1 or not np.issubdtype(given.dtype, np.integer):
+        raise FormatError(
+            f"`ends=` is {ends!r}; give the numbers of states, or a truth value for each state"
+        )
+    bad = given[(given < 0) | (given >= n_states)]
+    if bad.size:
+        raise FormatError(f"`ends=` has {bad.flat[0]}; the states are 0 to {n_states - 1}")
+    found[given] = True
     return found
 
 

@@ -160,12 +160,13 @@ _NUMBERS = [
 ]  # fmt: skip
 _WORDS = [
     "mdp", "param", "state", "states", "action", "noise", "let", "init", "on", "reward", "label",
-    "restart", "discretize", "explore", "log", "table", "in", "any", "all", "when", "otherwise",
-    "stay", "bool", "wrap", "clip", "bins", "edges", "center", "uniform", "points", "sample",
-    "seed", "if", "then", "else", "and", "or", "not", "true", "false", "normal", "abs", "sign",
-    "min", "max", "floor", "ceil", "round", "sqrt", "exp", "sin", "cos", "tan", "asin", "acos",
-    "atan", "atan2", "tanh", "mod", "pi", "e", "inf", "nan", "x", "x'", "y", "y'", "a", "b", "None",
-    "episode", "time", "kappa", "steps", "gamma", "delta", "_", "__class__", "é", "变量", "k" * 300,
+    "restart", "end", "discretize", "explore", "log", "table", "in", "any", "all", "when",
+    "otherwise", "stay", "bool", "wrap", "clip", "bins", "edges", "center", "uniform", "points",
+    "sample", "seed", "if", "then", "else", "and", "or", "not", "true", "false", "normal", "abs",
+    "sign", "min", "max", "floor", "ceil", "round", "sqrt", "exp", "sin", "cos", "tan", "asin",
+    "acos", "atan", "atan2", "tanh", "mod", "pi", "e", "inf", "nan", "x", "x'", "y", "y'", "a", "b",
+    "None", "episode", "time", "kappa", "steps", "gamma", "delta", "_", "__class__", "é", "变量",
+    "k" * 300,
 ]  # fmt: skip
 _SIGNS = [
     "+", "-", "*", "/", "%", "^", "==", "!=", "<=", ">=", "<", ">", "=", "~", ",", ":", "|", "->",
@@ -189,6 +190,8 @@ _STATEMENTS = [
     "extra' = if w > 0 then 1 else 0",
     "extra' = 1 - extra", "extra' = not extra", "extra' = floor(extra + w)", "extra' = extra / w",
     "restart when extra == 0", "restart when true", "restart when false",
+    "end when extra == 0", "end when extra > 0", "end when true", "end when false",
+    "end when w > 0", "let end = extra", "state end in 0..3",
     "label goal when extra > 0",
     "reward : extra", "reward : extra'", "reward on any when extra > 0 : 1/extra", "reward : 1e308",
     "on any -> stay", "on any -> extra' = 0", "on any otherwise -> stay",

@@ -77,8 +77,8 @@ def models(smoke: Smoke) -> None:
     assert not smoke.json("fmt --check mine.mdp")["files"][0]["changed"]
     assert smoke.json("show mine.mdp")["pairs"] == 12
     for ending in ("svg", "png", "dot"):
-        smoke.text(f"show mine.mdp --graph graph.{ending}")
-        smoke.wrote(f"graph.{ending}")
+        smoke.text(f"show mine.mdp --graph shown.{ending}")
+        smoke.wrote(f"shown.{ending}")
     assert smoke.json("lsp")
 
 
@@ -120,6 +120,10 @@ def logs(smoke: Smoke) -> None:
         read = smoke.json(f"estimate pendulum pendulum.{ending} --out from-{ending}")
         assert (read["transitions"], read["rejected"]) == (500, {}), read
     smoke.json("estimate riverswim log.csv --out estimate")
+    smoke.json("new log.csv --out drafted.mdp")
+    assert smoke.json("estimate drafted.mdp log.csv --out drafted")["rejected"] == {}
+    smoke.json("new CartPole-v1")
+    smoke.json("explore CartPole-v1.mdp --env CartPole-v1 --steps 100 --out balanced")
     assert smoke.json("plan estimate --kappa 2")["pairs"]
     smoke.json("solve estimate --discount 0.9")
     _write_dataset(smoke)

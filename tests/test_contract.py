@@ -169,21 +169,25 @@ VERBS: dict[str, Verb] = {
     ),
     "report": (
         ("report", "{folder}/run", "--out", "{folder}/one.html"),
-        lambda folder: mdpdsl.report(mdpdsl.open_run(folder / "run"), folder / "one.html"),
+        lambda folder: mdpdsl.report(mdpdsl.open_run(folder / "run"), folder / "two.html"),
     ),
     "export": (
         ("export", "riverswim", "--to", "explicit", "--out", "{folder}/m.tra"),
-        lambda folder: mdpdsl.export(river(), folder / "m.tra"),
+        lambda folder: mdpdsl.export(river(), folder / "n.tra"),
     ),
     "export intervals": (
         ("export", "{folder}/run", "--to", "drn", "--intervals", "--out", "{folder}/m.drn"),
         lambda folder: mdpdsl.export(
-            mdpdsl.open_run(folder / "run"), folder / "m.drn", intervals=True
+            mdpdsl.open_run(folder / "run"), folder / "n.drn", intervals=True
         ),
     ),
     "import": (
         ("import", "{folder}/weather.json", "--out", "{folder}/weather.mdp"),
-        lambda folder: mdpdsl.import_model(folder / "weather.json", folder / "weather.mdp"),
+        lambda folder: mdpdsl.import_model(folder / "weather.json", folder / "again-weather.mdp"),
+    ),
+    "new": (
+        ("new", "{folder}/log.csv", "--out", "{folder}/new.mdp"),
+        lambda folder: mdpdsl.new(folder / "log.csv", out=folder / "again.mdp"),
     ),
     "show": (("show", "riverswim"), lambda folder: mdpdsl.describe(river())),
 }

@@ -50,7 +50,7 @@ def test_rewards_of_transitions_are_those_of_the_estimate_not_of_the_truth(tmp_p
     model = mdpdsl.loads(SHOP)
     # The log saw sales of 3, which the file says cannot be, and never an order at 3.
     counts = counts_of(model, (3, 0, 2, 1), (3, 0, 0, 3), (2, 0, 1, 1), (2, 1, 3, 1))
-    missing = save_estimated_graph(tmp_path, counts, model, 0.0)
+    missing = save_estimated_graph(tmp_path, counts, model, model.graph, 0.0)
     assert missing == {"estimate_missing": None, "rewards_missing": None}
     loaded = mdpdsl.load(tmp_path / "estimate.npz")
     graph = loaded.graph
@@ -80,13 +80,15 @@ def test_rewards_that_cannot_be_evaluated_are_left_out_and_named(tmp_path: Path)
     lines = [line for line in SHOP.splitlines() if not line.startswith("on ")]
     model = mdpdsl.loads("\n".join(lines).replace("price * (stock - stock')", "price / stock'"))
     everywhere = [(state, action, 1, 5) for state in range(4) for action in (0, 1)]
-    missing = save_estimated_graph(tmp_path, counts_of(model, *everywhere), model, 0.0)
+    missing = save_estimated_graph(tmp_path, counts_of(model, *everywhere), model, model.graph, 0.0)
     assert missing["rewards_missing"] is None
     reward = mdpdsl.load(tmp_path / "estimate.npz").graph.reward
     assert reward is not None
     assert reward.tolist() == [2.0, -1.0] * 4
     # A pair never seen has a uniform row, which leads to an empty stock, too.
-    missing = save_estimated_graph(tmp_path, counts_of(model, *everywhere[1:]), model, 0.0)
+    missing = save_estimated_graph(
+        tmp_path, counts_of(model, *everywhere[1:]), model, model.graph, 0.0
+    )
     assert missing["rewards_missing"] == "division by zero in stock = 0 for sell"
     loaded = mdpdsl.load(tmp_path / "estimate.npz")
     assert (loaded.graph.reward, loaded.graph.branch_reward) == (None, None)
@@ -182,7 +184,9 @@ def test_too_many_uniform_rows_are_not_written(
 ) -> None:
     monkeypatch.setattr(import_module("mdpdsl.estimate.empirical"), "MOST_UNIFORM_ENTRIES", 10)
     model = mdpdsl.loads(SHOP)
-    missing = save_estimated_graph(tmp_path, counts_of(model, (3, 0, 2, 1)), model, 0.0)
+    missing = save_estimated_graph(
+        tmp_path, counts_of(model, (3, 0, 2, 1)), model, model.graph, 0.0
+    )
     assert missing["estimate_missing"] is not None
     assert "28 entries" in missing["estimate_missing"]
     assert list(tmp_path.iterdir()) == []

@@ -29,7 +29,7 @@ unless a path is given; only `report`, `plot` and `export` choose a file name th
 unknown) and a note.""",
         """
         load loads from_arrays import_model export check format_text describe draw solve simulate
-        allocate explore compare estimate plan open_run open_runs report plot figures""",
+        new allocate explore compare estimate plan open_run open_runs report plot figures""",
     ),
     (
         "Results",
@@ -38,7 +38,7 @@ What the verbs return. All are frozen; `record()` returns what the command print
 Those with a `table()` can be given to anything that reads Arrow: pandas, polars, DuckDB.""",
         """
         ExploreRun Comparison Estimate Solution Allocation Log ExperimentPlan RunResult Runs Report
-        Export Import Check ModelSummary""",
+        Draft Export Import Check ModelSummary""",
     ),
     (
         "Models, explorers and formats",

@@ -11,6 +11,7 @@ import click
 
 #: Each command with its line in `mdpdsl --help`; its module has the same name, or is in MODULES.
 COMMANDS = {
+    "new": "Draft a model file from a log or an environment.",
     "check": "Find every mistake in model files.",
     "fmt": "Put model files into the canonical layout.",
     "explore": "Explore a system, simulated, live or logged.",

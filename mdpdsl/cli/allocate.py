@@ -14,6 +14,7 @@ from mdpdsl.cli.options import (
     json_option,
     load_model,
     model_options,
+    overwrite_option,
     parsed_kappa,
     print_model_warnings,
     quiet_option,
@@ -85,6 +86,7 @@ FILES = (".npz", ".csv")
     metavar="SECONDS",
     help="Stop after this time, with what is known by then.",
 )
+@overwrite_option
 @model_options
 @quiet_option
 @json_option
@@ -99,6 +101,7 @@ def command(
     method: str,
     backend: str,
     time_limit: float | None,
+    overwrite: bool,
     parameters: dict[str, str],
     all_states: bool,
     max_states: int | None,
@@ -111,11 +114,14 @@ def command(
     root-l2). By default, kappa is that of the model's `explore` block, or 1. The gap is certified:
     it bounds the relative distance of the objective from the best.
     """
+    from mdpdsl.files import require_absent
     from mdpdsl.solve.allocate_visits import allocate
 
     for path in (out, policy_out):
         if path is not None and path.suffix not in FILES:
             raise click.UsageError(f"{path}: takes a file ending in {' or '.join(FILES)}")
+        if path is not None:
+            require_absent(path, overwrite)
     is_quiet = is_quiet or as_json
     loaded = load_model(model, parameters, all_states, max_states, is_quiet=is_quiet)
     found = allocate(
@@ -131,9 +137,9 @@ def command(
     )
     written = []
     if out is not None:
-        written.append(found.save(out))
+        written.append(found.save(out, overwrite=overwrite))
     if policy_out is not None:
-        written.append(found.save_policy(policy_out))
+        written.append(found.save_policy(policy_out, overwrite=overwrite))
     if as_json:
         paths = {"out": out, "policy_out": policy_out}
         print_json(found.record() | {k: None if p is None else str(p) for k, p in paths.items()})

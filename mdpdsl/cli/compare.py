@@ -78,7 +78,10 @@ def command(
 ) -> None:
     """Compare explorers over trials; if none are named, those of the paper's table."""
     from mdpdsl.explore.comparison import compare
+    from mdpdsl.files import require_absent, write_text
 
+    if out is not None:
+        require_absent(out, given["overwrite"])
     logs = named_logs(log, more_logs)
     is_quiet = is_quiet or as_json
     loaded = load_model(
@@ -92,8 +95,6 @@ def command(
         click.echo("stopped; the rows finished so far follow", err=True)
     table = _table(found, layout)
     if out is not None:
-        from mdpdsl.files import write_text
-
         write_text(out, table.rstrip("\n") + "\n")
     if as_json:
         print_json(found.record())

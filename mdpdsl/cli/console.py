@@ -8,12 +8,15 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mdpdsl.diagnostics import Diagnostic, Error, LogError, ModelError
 from mdpdsl.progress import Progress, is_terminal
+
+if TYPE_CHECKING:
+    from mdpdsl.runs.records import EndRecord
 
 #: The most diagnostics printed for one file.
 MOST_PRINTED = 50
@@ -28,13 +31,6 @@ _OPTIONS = {
     "discounts_last": "--discount-last",
     "env_arguments": "--env-arg",
     "minimise": "--min",
-}
-
-#: What to do about rows that are rejected, by reason.
-_HINTS = {
-    "duplicate time": "if every file numbers its episodes from 0, use --separate-files; if the log "
-    "has several episodes, name their column in the log block",
-    "gap in time": "nothing is counted across a gap; --time-step sets how far apart rows may be",
 }
 
 
@@ -130,16 +126,36 @@ def figure(value: float | None, error: float | None = None) -> str:
     return f"{value:,.1f}" + (f" ± {error:,.1f}" if error is not None else "")
 
 
+def loss_rows(worst: float | None, average: float | None, how: str) -> list[tuple[str, str | None]]:
+    """Return the rows of a table for L_Worst and L_Avg; none for one that is unknown."""
+    found = (("L_Worst", worst), ("L_Avg", average))
+    return [(name, None if value is None else f"{value:,.1f} ({how})") for name, value in found]
+
+
+def ends_text(ends: Sequence[EndRecord], says_ends: bool) -> str:
+    """Say in how many states episodes ended, and whether the data can show that."""
+    unsaid = "" if says_ends else "the log does not say how episodes stopped"
+    if not ends:
+        return "none were seen" if says_ends else f"unknown: {unsaid}"
+    arrivals = several(sum(end.arrivals for end in ends), "episode")
+    n_found = sum(end.found for end in ends)
+    found = f", {n_found:,} of them found in the data" if n_found else ""
+    there = several(len(ends), "state")
+    return f"{arrivals} ended, in {there}{found}{unsaid and f'; {unsaid}'}"
+
+
 def print_rejections(
     rejected: Mapping[str, int], examples: Mapping[str, Sequence[Any]], clipped: Mapping[str, int]
 ) -> None:
     """Print what could not be counted, by reason and with examples, and what was clipped."""
+    from mdpdsl.logs.rejections import HINTS
+
     for reason, number in rejected.items():
         click.echo(f"\nrejected, {reason}: {number:,}")
         for example in examples.get(reason, ()):
             click.echo(f"  {example.file}, row {example.row}: {example.found}")
-        if reason in _HINTS:
-            click.echo(f"  = {_HINTS[reason]}")
+        if reason in HINTS:
+            click.echo(f"  = {as_flags(HINTS[reason])}")
     for name, number in clipped.items():
         click.echo(f"\n{number:,} values of {name} were out of range, and count as its end cells")
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mdpdsl.cli.console import (
+    ends_text,
+    loss_rows,
     noticing_compilation,
     print_json,
     print_missing,
@@ -20,12 +22,15 @@ from mdpdsl.cli.console import (
     several,
 )
 from mdpdsl.cli.options import (
+    clip_option,
     cluster_option,
     jobs_option,
     json_option,
     load_model,
     model_options,
+    overwrite_option,
     quiet_option,
+    reading_options,
 )
 
 if TYPE_CHECKING:
@@ -45,13 +50,24 @@ LARGE_LOG = 100_000
     help="Risk that a confidence set is wrong.  [default: the model's, or 0.1]",
 )
 @click.option(
-    "radius",
-    "--radius",
-    type=click.Choice(("paper", "weissman")),
-    default="paper",
+    "sets",
+    "--sets",
+    metavar="[time-uniform|clopper-pearson|weissman]",
+    default="time-uniform",
     show_default=True,
-    help="l1 radii: the paper's, or Weissman's, which hold for every row.",
+    help="Confidence sets: time-uniform and weissman hold at every look, clopper-pearson for one "
+    "look at a log whose visits were fixed beforehand.",
 )
+@click.option(
+    "support",
+    "--support",
+    metavar="[seen|all|model]",
+    default="seen",
+    show_default=True,
+    help="Possible successors: any state (those never seen share one bound, or have one each), or "
+    "those of the model's dynamics.",
+)
+@click.option("radius", "--radius", hidden=True, help="The old name of --sets.")
 @click.option(
     "prior",
     "--prior",
@@ -79,27 +95,24 @@ LARGE_LOG = 100_000
     metavar="DIR",
     help="New folder for the run.  [default: runs/MODEL-estimate-TIME]",
 )
+@reading_options
+@clip_option
 @model_options
 @cluster_option
 @jobs_option
+@overwrite_option
 @quiet_option
 @json_option
 def command(
     model: str,
     logs: tuple[str, ...],
-    delta: float | None,
-    radius: str,
-    prior: float,
-    time_step: float | None,
-    separate_files: bool,
     out: Path | None,
     parameters: dict[str, str],
     all_states: bool,
     max_states: int | None,
-    cluster: str | None,
-    jobs: int | None,
     is_quiet: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Estimate a model from logs: Parquet, CSV, JSON lines or Arrow files, folders or patterns.
 
@@ -113,54 +126,54 @@ def command(
     is_quiet = is_quiet or as_json
     loaded = load_model(model, parameters, all_states, max_states, is_built=False)
     with noticing_compilation(is_quiet):
-        found = estimate(
-            loaded,
-            *logs,
-            delta=delta,
-            radius=radius,
-            prior=prior,
-            time_step=time_step,
-            separate_files=separate_files,
-            out=out or True,
-            jobs=jobs,
-            cluster=cluster,
-            progress=progress(is_quiet),
-        )
+        found = estimate(loaded, *logs, out=out or True, progress=progress(is_quiet), **given)
     if as_json:
         print_json(found.record())
     else:
         _print(found)
-    sys.exit(0 if found.transitions else 1)
+    is_whole = not any(problem.loses_rows for problem in found.summary.problems)
+    sys.exit(0 if found.transitions and is_whole else 1)
 
 
 def _print(found: Estimate) -> None:
+    from mdpdsl.estimate.confidence_sets import MEANINGS
+    from mdpdsl.estimate.contradictions import contradiction_count, impossible_text
+
     summary = found.summary
     for problem in summary.problems:
         print_warning(f"{problem.message} ({problem.help})" if problem.help else problem.message)
     order = "" if summary.in_order else ", sorted by episode and time"
     step = summary.time_step
-    losses: list[tuple[str, str | None]] = [
-        (name, None if value is None else f"{value:,.1f} (with estimated c, over the pairs seen)")
-        for name, value in (("L_Worst", summary.worst), ("L_Avg", summary.average))
-    ]
     is_large = summary.rows >= LARGE_LOG
+    against = summary.contradictions
+    contrary = (
+        None if against is None else f"{contradiction_count(against)} impossible in the model"
+    )
     print_table(
         f"{summary.model} ({summary.hash})",
         [
             ("rows", f"{summary.rows:,} in {several(len(summary.files), 'file')}{order}"),
             ("transitions", f"{summary.transitions:,}"),
+            ("episodes", None if summary.episodes is None else f"{summary.episodes:,}"),
+            ("ends", ends_text(summary.ends, summary.says_ends)),
             ("time step", "none: rows are in order of time" if step is None else f"{step:g}"),
             ("rejected", f"{sum(summary.rejected.values()):,}"),
             ("pairs seen", f"{summary.pairs_seen:,} of {summary.pairs:,}"),
-            (
-                "worst radius",
-                f"{summary.worst_radius:.4g} (l1, {summary.radius}, delta = {summary.delta:g})",
-            ),
-            *losses,
+            ("sets", f"{summary.sets}, delta = {summary.delta:g}; hold {summary.holds}"),
+            ("support", f"{summary.support}: {MEANINGS[summary.support]}"),
+            ("contradictions", contrary),
+            ("worst radius", f"{summary.worst_radius:.4g} (l1 distance of a row)"),
+            *loss_rows(summary.worst, summary.average, "with estimated c, over the pairs seen"),
             ("speed", f"{summary.rows_per_second:,.0f} rows/s" if is_large else None),
-            ("run", str(found.path)),
+            ("run", "none: nothing was counted" if found.path is None else str(found.path)),
         ],
     )
     print_rejections(summary.rejected, summary.examples, summary.clipped)
+    if against is not None:
+        click.echo("impossible in the model:")
+        for each in against.examples:
+            click.echo(f"  {impossible_text(each)}")
+    if found.path is None:
+        return
     print_unseen(found.graph, found.counts)
     print_missing(summary.estimate_missing, summary.rewards_missing)

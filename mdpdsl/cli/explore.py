@@ -9,7 +9,9 @@ import click
 
 from mdpdsl.cli.console import (
     as_flags,
+    ends_text,
     figure,
+    loss_rows,
     noticing_compilation,
     print_json,
     print_missing,
@@ -137,7 +139,7 @@ def command(
 def _print(run: ExploreRun) -> None:
     assert run.summary is not None
     rows = {"explore": _simulated_rows, "replay": _replay_rows, "live": _live_rows}[run.kind]
-    print_table(f"{run.model.name} ({run.graph.hash})", rows(run, run.summary))
+    print_table(f"{run.model.name} ({run.configuration.hash})", rows(run, run.summary))
     if run.kind == "live":
         summary = run.summary
         print_rejections(summary.rejected or {}, summary.examples or {}, summary.clipped or {})
@@ -225,24 +227,23 @@ def _end_text(trial: TrialRecord) -> str:
 
 
 def _live_rows(run: ExploreRun, summary: ExploreRecord) -> list[tuple[str, str | None]]:
-    unvisited, n_pairs = summary.trials[0].unvisited or 0, run.graph.n_pairs
+    assert run.settled is not None
+    unvisited, untried = summary.trials[0].unvisited or 0, len(run.settled.untried)
     warm = f" ({summary.total_transitions:,} with the warm start)" if summary.warm_start else ""
     over = "with estimated c" + (", over the pairs visited" if unvisited else "")
-    failed = f"{unvisited:,} of {n_pairs:,} pairs were never visited"
+    failed = f"yes: {several(untried, 'pair')} never tried where others were"
     speed = summary.steps_per_second
     share = f", {summary.system_share:.0%} of the time in the system" if speed else ""
-    losses: list[tuple[str, str | None]] = [
-        (name, "none" if value is None else f"{value:,.1f} ({over})")
-        for name, value in (("L_Worst", summary.worst), ("L_Avg", summary.average))
-    ]
     return [
         ("explorer", run.label),
         ("system", f"{summary.env}, {several(summary.episodes or 0, 'episode')}"),
         ("steps", f"{run.steps:,}"),
         ("transitions", f"{summary.transitions:,}{warm}"),
+        ("ends", ends_text(summary.ends or (), says_ends=True)),
         ("rejected", f"{sum((summary.rejected or {}).values()):,}"),
-        ("failed", f"yes: {failed}" if unvisited else "no"),
-        *losses,
+        ("never visited", f"{unvisited:,} of {several(run.graph.n_pairs, 'pair')}"),
+        ("failed", failed if untried else "no"),
+        *loss_rows(summary.worst, summary.average, over),
         ("speed", None if speed is None else f"{speed:,.0f} steps/s{share}"),
         ("log", str(summary.log)),
         ("run", str(run.path)),

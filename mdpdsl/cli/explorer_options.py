@@ -7,7 +7,15 @@ from typing import Any, TypeVar
 
 import click
 
-from mdpdsl.cli.options import cluster_option, jobs_option, quiet_option, whole_number
+from mdpdsl.cli.options import (
+    clip_option,
+    cluster_option,
+    jobs_option,
+    overwrite_option,
+    quiet_option,
+    reading_options,
+    whole_number,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,7 +29,7 @@ def setting_options(function: F) -> F:
 
 def log_options(function: F) -> F:
     """Add the options of a replay."""
-    for option in reversed(_LOG):
+    for option in (clip_option, reading_options, *reversed(_LOG)):
         function = option(function)
     return function
 
@@ -37,6 +45,7 @@ def run_options(function: F) -> F:
             help="Print lines of progress if standard error is not a terminal.",
         ),
         quiet_option,
+        overwrite_option,
         cluster_option,
         jobs_option,
         click.option("seed", "--seed", type=click.IntRange(0), help="Seed of the run."),

@@ -11,6 +11,7 @@ from mdpdsl.cli.options import (
     json_option,
     load_model,
     model_options,
+    overwrite_option,
     print_model_warnings,
     quiet_option,
 )
@@ -43,10 +44,10 @@ PROGRAMS = ("lp", "mps")
 @click.option(
     "support",
     "--support",
-    type=click.Choice(("auto", "model", "all")),
+    type=click.Choice(("auto", "model", "seen", "all")),
     default="auto",
     show_default=True,
-    help="With --intervals: possible successors of a pair, those of the model or all states.",
+    help="With --intervals: possible successors of a pair, those of the model or any state.",
 )
 @click.option(
     "delta",
@@ -80,6 +81,7 @@ PROGRAMS = ("lp", "mps")
     type=click.FloatRange(0, 2),
     help="For lp and mps: l1 radius around every row of P.",
 )
+@overwrite_option
 @model_options
 @quiet_option
 @json_option
@@ -90,6 +92,7 @@ def command(
     intervals: bool,
     support: str,
     delta: float | None,
+    overwrite: bool,
     parameters: dict[str, str],
     all_states: bool,
     max_states: int | None,
@@ -107,13 +110,21 @@ def command(
         raise click.UsageError(f"--{next(iter(given))} is for {' and '.join(PROGRAMS)}")
     if not intervals:
         loaded = load_model(model, parameters, all_states, max_states, is_quiet=is_quiet or as_json)
-        done = export(loaded, out, to=to, support=support, delta=delta, **given)
+        given |= {"support": support, "delta": delta, "overwrite": overwrite}
+        done = export(loaded, out, to=to, **given)
     elif parameters:
         named = ", ".join(parameters)
         raise click.UsageError(f"{model} is a run; {named} was set when it was made")
     else:
         done = export(
-            model, out, to=to, intervals=True, support=support, delta=delta, all_states=all_states
+            model,
+            out,
+            to=to,
+            intervals=True,
+            support=support,
+            delta=delta,
+            all_states=all_states,
+            overwrite=overwrite,
         )
     if as_json:
         print_json(done.record())

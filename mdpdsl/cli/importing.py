@@ -5,7 +5,10 @@ from __future__ import annotations
 import click
 
 from mdpdsl.cli.console import print_json
-from mdpdsl.cli.options import json_option
+from mdpdsl.cli.options import (
+    json_option,
+    overwrite_option,
+)
 
 
 @click.command("import")
@@ -17,8 +20,9 @@ from mdpdsl.cli.options import json_option
     type=click.Path(dir_okay=False),
     help="Where to write: .mdp, or .npz for arrays.  [default: NAME.mdp, or NAME.npz if large]",
 )
+@overwrite_option
 @json_option
-def command(file: str, out: str | None, as_json: bool) -> None:
+def command(file: str, out: str | None, overwrite: bool, as_json: bool) -> None:
     """Read the model of another tool and write it as a model file.
 
     FILE is a .tra file of PRISM (with .sta, .lab, .srew and .trew beside it), a toy-text table P
@@ -27,7 +31,7 @@ def command(file: str, out: str | None, as_json: bool) -> None:
     """
     from mdpdsl.exchange import import_model
 
-    found = import_model(file, out or True)
+    found = import_model(file, out or True, overwrite=overwrite)
     if as_json:
         print_json(found.record())
         return

@@ -25,6 +25,13 @@ def quiet_option(function: F) -> F:
     return click.option("is_quiet", "--quiet", is_flag=True, help="Show no progress.")(function)
 
 
+def overwrite_option(function: F) -> F:
+    """Add `--overwrite`."""
+    return click.option("overwrite", "--overwrite", is_flag=True, help="Replace what is there.")(
+        function
+    )
+
+
 def model_options(function: F) -> F:
     """Add the options for building a model."""
     for option in (
@@ -65,6 +72,43 @@ jobs_option = click.option(
     default="auto",
     callback=lambda _, __, given: parsed_jobs(given),
     help="Number of processes; auto is one per core.",
+)
+
+
+def reading_options(function: F) -> F:
+    """Add the options for what a log does not say about itself."""
+    for option in (
+        click.option(
+            "encoding",
+            "--encoding",
+            metavar="NAME",
+            help="Encoding of text files, such as cp1252.  [default: UTF-8, or what they say]",
+        ),
+        click.option(
+            "decimal",
+            "--decimal",
+            metavar="[.|,]",
+            default=".",
+            show_default=True,
+            help="The decimal sign of numbers in text files.",
+        ),
+        click.option(
+            "time_format",
+            "--time-format",
+            metavar="FORMAT",
+            help="How times are written, such as '%d.%m.%Y %H:%M:%S'; ISO needs no format.",
+        ),
+        click.option("dayfirst", "--dayfirst", is_flag=True, help="Read 03/04/2026 as 3 April."),
+    ):
+        function = option(function)
+    return function
+
+
+clip_option = click.option(
+    "clip_anyway",
+    "--clip-anyway",
+    is_flag=True,
+    help="Count even if most values of a variable are out of its range, as its end cells.",
 )
 
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from mdpdsl.cli.console import print_columns, print_json, print_warning, progress
-from mdpdsl.cli.options import json_option, parsed_kappa, quiet_option, whole_number
+from mdpdsl.cli.options import (
+    json_option,
+    overwrite_option,
+    parsed_kappa,
+    quiet_option,
+    whole_number,
+)
 from mdpdsl.cli.solve import check_file
 
 if TYPE_CHECKING:
@@ -57,6 +63,7 @@ def _parsed_length(_: click.Context, __: click.Parameter, text: str | None) -> f
     metavar="FILE",
     help="Write the policy: .csv, .json or .npz.  [default: plan.csv beside the counts]",
 )
+@overwrite_option
 @quiet_option
 @json_option
 def command(
@@ -65,6 +72,7 @@ def command(
     steps: int | None,
     episode_length: float | None,
     policy_out: Path | None,
+    overwrite: bool,
     is_quiet: bool,
     as_json: bool,
 ) -> None:
@@ -79,13 +87,14 @@ def command(
 
     if steps is not None and steps < 1:
         raise click.UsageError(f"--steps takes 1 or more, not {steps}")
-    check_file(policy_out, "--policy-out")
+    check_file(policy_out, "--policy-out", overwrite)
     found = plan(
         run,
         kappa,
         steps,
         episode_length=episode_length,
         out=policy_out or run_place(run).folder / PLAN,
+        overwrite=overwrite,
         progress=progress(is_quiet or as_json),
     )
     if as_json:

@@ -7,7 +7,10 @@ from pathlib import Path
 import click
 
 from mdpdsl.cli.console import print_json
-from mdpdsl.cli.options import json_option
+from mdpdsl.cli.options import (
+    json_option,
+    overwrite_option,
+)
 
 
 @click.command("plot")
@@ -35,6 +38,7 @@ from mdpdsl.cli.options import json_option
 @click.option(
     "action", "--action", metavar="NAME", help="Draw the map for one action.  [default: all]"
 )
+@overwrite_option
 @json_option
 def command(
     paths: tuple[str, ...],
@@ -42,6 +46,7 @@ def command(
     out: Path | None,
     axes: str | None,
     action: str | None,
+    overwrite: bool,
     as_json: bool,
 ) -> None:
     """Draw one figure of runs: a measure over time, a map over two variables, the graph.
@@ -55,7 +60,7 @@ def command(
         return
     if not paths:
         raise click.UsageError("give a RUN, or `--figure list`")
-    path = plot(list(paths), name, out, axes=axes, action=action)
+    path = plot(list(paths), name, out, axes=axes, action=action, overwrite=overwrite)
     if as_json:
         print_json({"path": str(path), "figure": name})
     else:

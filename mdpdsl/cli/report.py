@@ -7,7 +7,11 @@ from pathlib import Path
 import click
 
 from mdpdsl.cli.console import print_json, progress, several
-from mdpdsl.cli.options import json_option, quiet_option
+from mdpdsl.cli.options import (
+    json_option,
+    overwrite_option,
+    quiet_option,
+)
 
 
 @click.command("report")
@@ -25,10 +29,16 @@ from mdpdsl.cli.options import json_option, quiet_option
     metavar="X,Y",
     help="Two variables (or one and `action`) for the maps.  [default: the first two]",
 )
+@overwrite_option
 @quiet_option
 @json_option
 def command(
-    paths: tuple[str, ...], out: Path | None, axes: str | None, is_quiet: bool, as_json: bool
+    paths: tuple[str, ...],
+    out: Path | None,
+    axes: str | None,
+    overwrite: bool,
+    is_quiet: bool,
+    as_json: bool,
 ) -> None:
     """Write runs to one HTML page that needs no network: results, measures over time, maps, pairs.
 
@@ -37,7 +47,8 @@ def command(
     """
     from mdpdsl.report.report_runs import report
 
-    page = report(list(paths), out, axes=axes, progress=progress(is_quiet or as_json))
+    shown = progress(is_quiet or as_json)
+    page = report(list(paths), out, axes=axes, overwrite=overwrite, progress=shown)
     if as_json:
         print_json(page.record())
     else:

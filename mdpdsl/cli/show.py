@@ -12,6 +12,7 @@ from mdpdsl.cli.options import (
     json_option,
     load_model,
     model_options,
+    overwrite_option,
     print_model_warnings,
     quiet_option,
 )
@@ -32,12 +33,14 @@ PICTURES = (".svg", ".png", ".dot")
     type=click.Path(dir_okay=False, path_type=Path),
     help="Draw the model to a .svg, .png or .dot file.",
 )
+@overwrite_option
 @model_options
 @quiet_option
 @json_option
 def command(
     model: str,
     picture: Path | None,
+    overwrite: bool,
     parameters: dict[str, str],
     all_states: bool,
     max_states: int | None,
@@ -52,7 +55,7 @@ def command(
     loaded = load_model(model, parameters, all_states, max_states, is_quiet=is_quiet or as_json)
     summary = describe(loaded)
     if picture is not None:
-        draw(loaded, picture)
+        draw(loaded, picture, overwrite=overwrite)
     if as_json:
         drawn = {"graph": None if picture is None else str(picture)}
         print_json(summary.record() | drawn | stored_keys(loaded))
@@ -71,6 +74,7 @@ def _rows(summary: ModelSummary) -> list[tuple[str, str | None]]:
         ("actions", "; ".join(summary.action_list)),
         ("parameters", parameters or None),
         ("states", f"{summary.states:,}"),
+        ("ends", f"{summary.ends:,}" if summary.ends else None),
         ("pairs", f"{summary.pairs:,}"),
     ]
     if summary.classes is None:

@@ -12,6 +12,7 @@ from mdpdsl.cli.options import (
     json_option,
     load_model,
     model_options,
+    overwrite_option,
     print_model_warnings,
     quiet_option,
     whole_number,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     help="File of the log: .parquet, .csv, .csv.gz, .jsonl or .jsonl.gz.  [default: "
     "NAME-log.parquet]",
 )
+@overwrite_option
 @model_options
 @quiet_option
 @json_option
@@ -78,6 +80,7 @@ def command(
     simulate: str,
     seed: int,
     out: Path | None,
+    overwrite: bool,
     parameters: dict[str, str],
     all_states: bool,
     max_states: int | None,
@@ -114,6 +117,7 @@ def command(
             simulate=simulate,
             seed=seed,
             out=out or Path(f"{loaded.name}-log.parquet"),
+            overwrite=overwrite,
             progress=progress(is_quiet),
         )
     if as_json:

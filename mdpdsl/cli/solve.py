@@ -13,6 +13,7 @@ from mdpdsl.cli.options import (
     json_option,
     load_model,
     model_options,
+    overwrite_option,
     print_model_warnings,
     quiet_option,
 )
@@ -84,6 +85,7 @@ PRINTED_STATES = 30
     "top", "--top", type=click.IntRange(1), help="Print the N states with the best values."
 )
 @click.option("is_all", "--all", is_flag=True, help="Print every state.")
+@overwrite_option
 @model_options
 @quiet_option
 @json_option
@@ -100,6 +102,7 @@ def command(
     values_out: Path | None,
     top: int | None,
     is_all: bool,
+    overwrite: bool,
     parameters: dict[str, str],
     all_states: bool,
     max_states: int | None,
@@ -108,14 +111,16 @@ def command(
 ) -> None:
     """Find the best policy for a model's rewards, or for reaching a label.
 
-    The value comes with a certified bound: no state's value is further from the optimum.
+    The value comes with a certified bound: no state's value is further from the optimum. The bound
+    of an estimate is about the estimated model; it has none if its value rests on pairs that were
+    never visited.
     """
     from mdpdsl.solve.solve_model import solve
 
     if top is not None and is_all:
         raise click.UsageError("give --top or --all, not both")
-    check_file(policy_out, "--policy-out")
-    check_file(values_out, "--values-out")
+    check_file(policy_out, "--policy-out", overwrite)
+    check_file(values_out, "--values-out", overwrite)
     is_quiet = is_quiet or as_json
     loaded = load_model(model, parameters, all_states, max_states, is_quiet=is_quiet)
     found = solve(
@@ -130,9 +135,9 @@ def command(
         progress=progress(is_quiet),
     )
     if policy_out is not None:
-        found.save_policy(policy_out)
+        found.save_policy(policy_out, overwrite=overwrite)
     if values_out is not None:
-        found.save(values_out)
+        found.save(values_out, overwrite=overwrite)
     if as_json:
         paths = {"policy": policy_out, "values": values_out}
         print_json(found.record() | {k: None if p is None else str(p) for k, p in paths.items()})
@@ -142,8 +147,10 @@ def command(
     sys.exit(0 if found.is_optimal else 1)
 
 
-def check_file(path: Path | None, flag: str) -> None:
-    """Refuse a file that cannot hold a policy, before any work is done."""
+def check_file(path: Path | None, flag: str, overwrite: bool) -> None:
+    """Refuse a file that cannot hold a policy, or is there already, before any work is done."""
+    from mdpdsl.files import require_absent
+
     if path is None:
         return
     try:
@@ -152,6 +159,7 @@ def check_file(path: Path | None, flag: str) -> None:
         raise click.UsageError(f"{flag}: {error}") from None
     if not path.parent.is_dir():
         raise click.UsageError(f"{flag}: there is no folder {path.parent}")
+    require_absent(path, overwrite)
 
 
 def _print(found: Solution, top: int | None, is_all: bool) -> None:
@@ -166,14 +174,15 @@ def _print(found: Solution, top: int | None, is_all: bool) -> None:
         if found.reach is not None
         else f"{direction} reward, discount {found.discount:.12g}"
     )
+    guess = "; partly a guess" if found.rests_on_unseen else ""
     message = f": {outcome.message}" if outcome.message else ""
     print_table(
         f"{found.model.name} ({graph.hash})",
         [
             ("task", task),
             ("status", f"{found.status}{message}"),
-            ("value", f"{found.value:.9g} (from the start)"),
-            ("bound", f"{found.bound:.2g} (no state's value is further from the optimum)"),
+            ("value", f"{found.value:.9g} (from the start{guess})"),
+            ("bound", found.bound_text),
             ("method", f"{outcome.method}: {outcome.variant}"),
             ("iterations", f"{outcome.iterations:,} in {outcome.seconds:.3f} s"),
         ],
@@ -185,5 +194,5 @@ def _print(found: Solution, top: int | None, is_all: bool) -> None:
     elif not is_all and graph.n_states > PRINTED_STATES:
         click.echo(f"{graph.n_states:,} states; --top N or --all prints the policy")
         return
-    lines = policy_lines(graph, outcome.choice, found.values, found.bound, states)
+    lines = policy_lines(graph, outcome.choice, found.values, outcome.bound, states)
     click.echo("\n" + aligned(lines))

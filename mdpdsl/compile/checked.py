@@ -75,6 +75,11 @@ class Init:
     guard: Term | None
     span: Span
 
+    @property
+    def is_declared(self) -> bool:
+        """Whether the file has an `init` line; otherwise the span is that of the whole file."""
+        return self.span.end - self.span.start > 1
+
 
 @dataclass(frozen=True)
 class Discretization:
@@ -115,6 +120,7 @@ class CheckedModel:
     rewards: tuple[Reward, ...]
     labels: Mapping[str, Term]
     restarts: tuple[Term, ...]
+    ends: tuple[Term, ...]
     init: Init
     keeps_all_states: bool
     discretization: Discretization
@@ -148,6 +154,7 @@ def spaces_alone(name: str, states: Product, actions: Product) -> CheckedModel:
         rewards=(),
         labels={},
         restarts=(),
+        ends=(),
         init=Init({}, None, Span(0, 0)),
         keeps_all_states=True,
         discretization=Discretization("none"),

@@ -42,7 +42,8 @@ class _Checker:
 
     def check(self) -> CheckedModel:
         declared, dynamics = self.declared, self.dynamics
-        rewards, labels, restarts = self._rewards(), self._labels(), self._restarts()
+        rewards, labels = self._rewards(), self._labels()
+        restarts, ends = self._guards(ast.Restart), self._guards(ast.End)
         init = self._init()
         discretization = self._discretization()
         log = self._log()
@@ -63,6 +64,7 @@ class _Checker:
             rewards=rewards,
             labels=labels,
             restarts=restarts,
+            ends=ends,
             init=init,
             keeps_all_states=bool(declared.all(ast.StatesAll)),
             discretization=discretization,
@@ -99,10 +101,9 @@ class _Checker:
                 labels[name] = guard
         return labels
 
-    def _restarts(self) -> tuple[Term, ...]:
-        guards = [
-            self.scope.term(s.guard, STATE_GUARD, BOOL) for s in self.declared.all(ast.Restart)
-        ]
+    def _guards(self, kind: type[ast.Restart | ast.End]) -> tuple[Term, ...]:
+        """Return the guards of `restart` or `end`."""
+        guards = [self.scope.term(s.guard, STATE_GUARD, BOOL) for s in self.declared.all(kind)]
         if any(guard is None for guard in guards):
             self.dynamics.broken_actions |= set(range(self.declared.actions.size))
         return tuple(guard for guard in guards if guard is not None)
@@ -196,7 +197,9 @@ class _Checker:
         return number
 
     def _log(self) -> tuple[LogColumn, ...]:
-        known = {"episode", "time"} | {factor.name for factor in self.declared.action_factors}
+        known = {"episode", "time", "ended", "cut"} | {
+            factor.name for factor in self.declared.action_factors
+        }
         for name in self.declared.variables:
             known |= {name, f"{name}'", f"next_{name}"}
         found: dict[str, LogColumn] = {}

@@ -28,7 +28,7 @@ from mdpdsl.compile.limits import (
 from mdpdsl.compile.merge import Transitions
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.quadrature import n_quadrature_nodes, rough_strata
-from mdpdsl.compile.rewards import RewardKernel, label_states
+from mdpdsl.compile.rewards import RewardKernel, marked_states, rewards_in_ends
 from mdpdsl.compile.row_batches import RowBuffer
 from mdpdsl.compile.search import search_states
 from mdpdsl.compile.transitions import TransitionKernel, count_points
@@ -143,6 +143,8 @@ class _Expander:
             graph = restrict(graph, is_reached)
         self._report_stuck(graph)
         self.diagnostics = self.problems.diagnostics(lambda found: graph.states.indices(found) >= 0)
+        if graph.ends is not None:
+            self.diagnostics += rewards_in_ends(model, graph.states, graph.ends)
         return graph
 
     def _row_size(self) -> int:
@@ -197,9 +199,9 @@ class _Expander:
         states = StateSpace(model.states, codes)
         initial = np.zeros(len(codes))
         initial[states.indices(self.initial[0])] = self.initial[1]
-        labels = label_states(model, self.problems, codes, BATCH)
+        labels, ends = marked_states(model, self.problems, codes, BATCH)
         if not model.has_dynamics:
-            return self._unknown(states, initial, labels)
+            return self._unknown(states, initial, labels, ends)
         _keep_freed_memory()
         rows = RowBuffer(model, self.problems)
         done = 0
@@ -223,6 +225,7 @@ class _Expander:
             reward=rows.rewards.array() if model.rewards else None,
             branch_reward=rows.branch_rewards.array() if rows.has_branch_rewards else None,
             labels=labels,
+            ends=ends,
         )
 
     def _batches(self, codes: IntArray) -> Iterator[tuple[IntArray, Transitions]]:
@@ -257,22 +260,27 @@ class _Expander:
             self.problems.adopt(kernels.get().problems)
 
     def _unknown(
-        self, states: StateSpace, initial: FloatArray, labels: dict[str, BoolArray]
+        self,
+        states: StateSpace,
+        initial: FloatArray,
+        labels: dict[str, BoolArray],
+        ends: BoolArray | None,
     ) -> TransitionGraph:
-        """Return the graph of a model without dynamics: every action in every state."""
+        """Return the graph of a model without dynamics: every action, except in ends."""
         n_states, n_actions = states.n_states, self.actions.n_actions
-        n_pairs = n_states * n_actions
+        acting = np.arange(n_states) if ends is None else np.flatnonzero(~ends)
+        n_pairs = len(acting) * n_actions
         check_memory(self.model, n_pairs)
-        pair_actions = np.tile(np.arange(n_actions), n_states)
+        pair_actions = np.tile(np.arange(n_actions), len(acting))
         starts = np.zeros(n_pairs + 1, np.int64)
         rewards = RewardKernel(self.model, self.problems)
-        rows = np.repeat(np.arange(n_states), n_actions)
+        rows = np.repeat(acting, n_actions)
         pairs = Transitions(rows, pair_actions, starts, np.zeros(0, np.int64), np.zeros(0))
         has_reward = bool(self.model.rewards) and not rewards.depends_on_next
         return TransitionGraph(
             states=states,
             actions=self.actions,
-            pair_start=np.arange(n_states + 1) * n_actions,
+            pair_start=np.searchsorted(rows, np.arange(n_states + 1)),
             pair_action=pair_actions.astype(np.int32),
             successor_start=starts,
             successor=np.zeros(0, np.int32),
@@ -280,12 +288,16 @@ class _Expander:
             initial=initial,
             reward=rewards.pair_rewards(states.codes, pairs) if has_reward else None,
             labels=labels,
+            ends=ends,
         )
 
     def _report_stuck(self, graph: TransitionGraph) -> None:
         if self.model.broken_actions:
             return
-        stuck = graph.states.codes[np.flatnonzero(np.diff(graph.pair_start) == 0)]
+        is_stuck = np.diff(graph.pair_start) == 0
+        if graph.ends is not None:
+            is_stuck &= ~graph.ends
+        stuck = graph.states.codes[is_stuck]
         stuck = np.setdiff1d(stuck, self.problems.codes(), assume_unique=True)
         if len(stuck):
             self.problems.add(
@@ -293,7 +305,7 @@ class _Expander:
                 self.model.span,
                 "no action is available",
                 stuck,
-                help_text="add an `on` line that applies there, or `restart when …`",
+                help_text="add an `on` line that applies there, `end when …` or `restart when …`",
             )
 
 

@@ -10,8 +10,9 @@ from mdpdsl.compile.merge import Transitions
 from mdpdsl.compile.outcome import report_faults
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.terms import Term, reads
-from mdpdsl.compile.transitions import action_values, state_values
-from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.compile.transitions import action_values, any_holds, state_values
+from mdpdsl.diagnostics import Diagnostic
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, StateSpace
 
 
 class RewardKernel:
@@ -89,23 +90,52 @@ class RewardKernel:
         return total
 
 
-def label_states(
+def marked_states(
     model: CheckedModel, problems: Problems, codes: IntArray, batch: int
-) -> dict[str, BoolArray]:
-    """Return the states of each label."""
+) -> tuple[dict[str, BoolArray], BoolArray | None]:
+    """Return the states of each label, and the ends (None if there are none)."""
     labels = {name: np.zeros(len(codes), np.bool_) for name in model.labels}
-    if not labels:
-        return labels
+    ends = np.zeros(len(codes), np.bool_)
+    if not labels and not model.ends:
+        return labels, None
     for begin in range(0, len(codes), batch):
         part = codes[begin : begin + batch]
         frame = Frame(len(part), state_values(model, part))
         for name, guard in model.labels.items():
-            result = evaluate(guard, frame)
-            report_faults(problems, result, frame, part, None)
-            labels[name][begin : begin + batch] = result.values
-    return labels
+            labels[name][begin : begin + batch] = any_holds((guard,), frame, part, problems)
+        ends[begin : begin + batch] = any_holds(model.ends, frame, part, problems)
+    return labels, ends if ends.any() else None
+
+
+def rewards_in_ends(model: CheckedModel, states: StateSpace, ends: BoolArray) -> list[Diagnostic]:
+    """Warn of rewards that could only be earned in an end, where nothing more happens."""
+    found = []
+    frame = Frame(states.n_states, state_values(model, states.codes))
+    values = action_values(model)
+    for reward in model.rewards:
+        # What depends on the next state is taken to apply.
+        terms = [t for t in (reward.guard, reward.value) if t is not None and not _reads(t, "next")]
+        is_earned = np.zeros(states.n_states, np.bool_)
+        for action in reward.actions:
+            here = frame.extended(values[action])
+            results = [here.full(evaluate(term, here).values) != 0 for term in terms]
+            is_earned |= np.logical_and.reduce([np.ones(states.n_states, np.bool_), *results])
+        if is_earned.any() and not (is_earned & ~ends).any():
+            found.append(
+                Diagnostic(
+                    "W004",
+                    "this reward is never earned: only states in which the episode has ended "
+                    "would give it",
+                    (reward.value if reward.guard is None else reward.guard).span,
+                    "reward the step that leads there: `reward when x' == 3 : 1`",
+                )
+            )
+    return found
 
 
 def _reads_next(reward: Reward) -> bool:
-    terms: list[Term] = [reward.value] + ([reward.guard] if reward.guard is not None else [])
-    return any(kind == "next" for term in terms for kind, _ in reads(term))
+    return any(_reads(t, "next") for t in (reward.value, reward.guard) if t is not None)
+
+
+def _reads(term: Term, kind: str) -> bool:
+    return any(read == kind for read, _ in reads(term))

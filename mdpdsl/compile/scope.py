@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, replace
 
 from mdpdsl.compile.expressions import FUNCTIONS
 from mdpdsl.compile.terms import Term
 from mdpdsl.diagnostics import Diagnostic, Span, with_article
 from mdpdsl.syntax import ast
-from mdpdsl.syntax.words import KEYWORDS
+from mdpdsl.syntax.words import CONTEXTUAL_KEYWORDS, KEYWORDS
 
 CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf}
 
@@ -20,7 +21,15 @@ ARITY: dict[str, int | None] = {
     if name.isidentifier() and name not in ("not", "negative")
 }
 
-RESERVED = KEYWORDS | CONSTANTS.keys() | ARITY.keys()
+RESERVED = (KEYWORDS - CONTEXTUAL_KEYWORDS) | CONSTANTS.keys() | ARITY.keys()
+
+
+def allowed_name(text: str) -> str:
+    """Turn a text into a name: letters, digits and underscores, and not a keyword."""
+    name = re.sub(r"\W+", "_", re.sub(r"-(?=[0-9.])", "m", text)).strip("_") or "_"
+    name = text if re.fullmatch(r"[^\W\d]\w*", text) else name
+    name = f"_{name}" if name[0].isdigit() else name
+    return f"{name}_" if name in RESERVED else name
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,11 @@ They keep the other parts of the model file: name, parameters, rewards, labels, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
 
 from mdpdsl.compile.checked import CheckedModel, spaces_alone
 from mdpdsl.compile.expand import Expansion
@@ -16,7 +18,7 @@ from mdpdsl.compile.model import Model
 from mdpdsl.compile.parameters import Override
 from mdpdsl.compile.system import RawSystem
 from mdpdsl.diagnostics import Diagnostic, ModelError, Source
-from mdpdsl.graph.space import Product
+from mdpdsl.graph.space import BoolArray, IntArray, Product
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 #: The text of a model that came without a file.
@@ -32,6 +34,12 @@ class Provenance:
     estimated_pairs: int = 0  # visited or not
     states_left_out: int = 0  # no observed transition leads to them
     rewards_missing: str | None = None  # why the rewards of the file are not in the graph
+    guessed: Sequence[int] | None = None  # pairs whose row is a guess; None: not recorded
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether the graph was estimated from data."""
+        return self.unseen_pairs is not None
 
     def warnings(self) -> list[Diagnostic]:
         """Return the warnings to show to users of the graph."""
@@ -52,6 +60,19 @@ class Provenance:
         return found
 
 
+def guessed_pairs(
+    graph: TransitionGraph, visits: IntArray, kept: BoolArray | None = None
+) -> tuple[int, ...]:
+    """Return the pairs of an estimate whose row is a guess: unvisited, and not known otherwise.
+
+    They are numbered as in the graph restricted to the states that are kept.
+    """
+    guessed = (visits == 0) & (np.diff(graph.successor_start) > 1)
+    return tuple(
+        np.flatnonzero(guessed if kept is None else guessed[kept[graph.pair_state]]).tolist()
+    )
+
+
 class StoredModel(Model):
     """A model whose graph is given."""
 
@@ -69,6 +90,23 @@ class StoredModel(Model):
         self._options = (False, None, None)
         self._graph = graph
         self._seconds = seconds
+
+    @property
+    def guessed(self) -> IntArray:
+        """The pairs whose row is a guess, because they were never visited.
+
+        Files of version 1 only have their number; there they are the rows that are uniform.
+        """
+        known, graph = self.provenance, self.graph
+        if known.guessed is not None:
+            return np.asarray(known.guessed, np.int64)
+        if not known.unseen_pairs or graph.n_states == 1:
+            return np.empty(0, np.int64)
+        is_uniform = np.diff(graph.successor_start) == graph.n_states
+        first = np.minimum(graph.successor_start[:-1], graph.n_branches - 1)
+        lowest = np.minimum.reduceat(graph.probability, first)
+        highest = np.maximum.reduceat(graph.probability, first)
+        return np.flatnonzero(is_uniform & (lowest == highest))
 
     @property
     def is_continuous(self) -> bool:

@@ -6,6 +6,7 @@ recorded, and the computation continues.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 
@@ -88,20 +89,37 @@ class TransitionKernel:
         return frame.full(result.values).astype(np.bool_, copy=False)
 
     def transitions(self, codes: IntArray) -> Transitions:
-        """Return the transitions of a batch of states."""
+        """Return the transitions of a batch of states; ends have none."""
         parts: list[Merged] = []
         frame = self.frame(codes)
-        restarts = np.zeros(len(codes), np.bool_)
-        for guard in self.model.restarts:
-            restarts |= self.holds(guard, frame, codes, None)
-        moving = np.flatnonzero(~restarts)
+        restarts = any_holds(self.model.restarts, frame, codes, self.problems)
+        ends = any_holds(self.model.ends, frame, codes, self.problems)
+        both = np.flatnonzero(restarts & ends)
+        if len(both):
+            self._report_both(frame.take(both, len(both)), codes[both])
+        moving = np.flatnonzero(~(restarts | ends))
         if len(moving) < len(codes):
-            parts += self._restarting(np.flatnonzero(restarts))
+            parts += self._restarting(np.flatnonzero(restarts & ~ends))
             frame = frame.take(moving, len(moving))
         moving_codes = codes[moving]
         for action in range(self.model.actions.size):
             parts += self._merged(moving_codes, moving, frame, action)
         return join_rows(parts, len(codes), self.model.actions.size)
+
+    def _report_both(self, frame: Frame, codes: IntArray) -> None:
+        """Report states that end and restart, at each pair of lines that say so."""
+        for end, restart in itertools.product(self.model.ends, self.model.restarts):
+            both = self.holds(end, frame, codes, None) & self.holds(restart, frame, codes, None)
+            if both.any():
+                self.problems.add(
+                    "E510",
+                    end.span,
+                    "the state both ends and restarts",
+                    codes[both],
+                    help_text="make the guards exclude each other; after an end, the next episode "
+                    "starts by itself, without a step",
+                    related=restart.span,
+                )
 
     def _restarting(self, rows: IntArray) -> Iterator[MergedRows]:
         targets, probabilities = self.initial
@@ -261,6 +279,18 @@ class TransitionKernel:
         shown = np.broadcast_to(values, rows.shape)[places]
         states = codes[places // (len(rows) // len(codes))]
         self.problems.add(code, span, say, states, values=shown, action=action)
+
+
+def any_holds(
+    guards: tuple[Term, ...], frame: Frame, codes: IntArray, problems: Problems
+) -> BoolArray:
+    """Return in which states at least one of some conditions holds; report their faults."""
+    holds = np.zeros(len(codes), np.bool_)
+    for guard in guards:
+        result = evaluate(guard, frame)
+        report_faults(problems, result, frame, codes, None)
+        holds |= frame.full(result.values).astype(np.bool_, copy=False)
+    return holds
 
 
 def count_points(model: CheckedModel) -> int:

@@ -73,6 +73,9 @@ class Scope(Names):
             return typed
         if accepts(wanted, typed.type):
             return typed
+        if wanted == BOOL and isinstance(typed, Read) and typed.kind == "column":
+            yes = Constant(1.0, type=INT, span=typed.span)
+            return Apply("==", (typed, yes), type=BOOL, span=typed.span)
         self.report(
             "E301",
             f"expected {wanted}, found {typed.type}",

@@ -172,7 +172,7 @@ def _place(statement: Sequence[tuple[str, str]]) -> Place:
     """Return what an expression may read, given its statement and the tokens before it."""
     kinds = [kind for kind, _ in statement]
     match kinds[0] if kinds else "":
-        case "LABEL" | "RESTART" | "INIT" if kinds[0] != "INIT" or "WHEN" in kinds:
+        case "LABEL" | "RESTART" | "END" | "INIT" if kinds[0] != "INIT" or "WHEN" in kinds:
             return STATE_GUARD
         case "ON":
             marks = [k for k in kinds if k in ("WHEN", "ARROW", "BAR", "ASSIGN")]

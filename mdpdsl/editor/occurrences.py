@@ -16,7 +16,7 @@ from mdpdsl.compile.scope import ARITY, CONSTANTS
 from mdpdsl.diagnostics import Span
 from mdpdsl.editor.vocabulary import LOG_KEYS
 from mdpdsl.syntax import ast
-from mdpdsl.syntax.words import KEYWORDS
+from mdpdsl.syntax.words import CONTEXTUAL_KEYWORDS, KEYWORDS
 
 #: The keyword that declares a name, in statements that could not be parsed.
 _DECLARING = {"param", "state", "action", "noise", "let"}
@@ -90,7 +90,7 @@ def _of_domain(domain: ast.Domain, file: ast.ModelFile) -> Iterator[Occurrence]:
 
 
 def _of_log_key(key: ast.Ident, file: ast.ModelFile) -> Occurrence:
-    """Distinguish variables from the two keys of the block itself."""
+    """Distinguish variables from the keys of the block itself."""
     variables = {s.name.text for s in file.statements if isinstance(s, ast.State)}
     if key.text in LOG_KEYS and key.text not in variables:
         return Occurrence(key.text, key.span, "setting")
@@ -161,9 +161,17 @@ def _of_lost(file: ast.ModelFile, text: str) -> Iterator[Occurrence]:
         if is_read or word[0] in '#"' or word[0].isdigit():
             before = "" if is_read else before
             continue
-        if word not in KEYWORDS and word not in ARITY and word not in CONSTANTS:
+        is_keyword = word in KEYWORDS and not _is_name(word, text, token)
+        if not is_keyword and word not in ARITY and word not in CONSTANTS:
             yield Occurrence(word, Span(*token.span()), is_declaration=before in _DECLARING)
         before = word
+
+
+def _is_name(word: str, text: str, token: re.Match[str]) -> bool:
+    """Return whether a keyword that may be a name is one: primed, or within its line."""
+    line = text[text.rfind("\n", 0, token.start()) + 1 : token.start()]
+    is_primed = text[token.end() : token.end() + 1] == "'"
+    return word in CONTEXTUAL_KEYWORDS and (is_primed or bool(line.strip()))
 
 
 def _declared(file: ast.ModelFile, kind: type[ast.Param] | type[ast.Let]) -> set[str]:

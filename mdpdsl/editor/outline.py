@@ -1,4 +1,4 @@
-"""The outline of a model file: its declarations, `on` lines and blocks."""
+"""The outline of a model file: its declarations, dynamics and blocks."""
 
 from __future__ import annotations
 
@@ -50,6 +50,10 @@ def _entries(statement: ast.Statement) -> Iterator[Entry]:
             condition = f"when {format_expression(statement.guard)}" if statement.guard else ""
             condition = "otherwise" if statement.is_otherwise else condition
             yield Entry(f"on {_actions(statement.actions)}", "rule", condition, span, _first(span))
+        case ast.Restart() | ast.End():
+            word = "restart" if isinstance(statement, ast.Restart) else "end"
+            guard = f"when {format_expression(statement.guard)}"
+            yield Entry(word, "rule", guard, span, _first(span))
         case ast.Table():
             yield Entry(f"table {_actions(statement.actions)}", "rule", "", span, _first(span))
         case ast.Equation():

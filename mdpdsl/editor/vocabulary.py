@@ -20,6 +20,10 @@ STATEMENTS = {
         "restart when GUARD",
         "in these states, every action leads to a state drawn from `init`",
     ),
+    "end": (
+        "end when GUARD",
+        "in these states the episode is over: no action, no reward; the next one starts at `init`",
+    ),
     "states": ("states all", "keep all states of the product, not only reachable ones"),
     "discretize": (
         "discretize center | uniform points K | sample N seed K",
@@ -94,6 +98,8 @@ CONSTANTS = {"pi": "3.14159…", "e": "2.71828…", "inf": "infinity"}
 LOG_KEYS = {
     "episode": "identifies the rows of one episode",
     "time": "orders the rows of an episode",
+    "ended": "whether the episode is over in the next state: the state is an end",
+    "cut": "whether the episode was stopped there: the state is no end",
 }
 
 SETTINGS = {

@@ -15,13 +15,18 @@ MOST_UNIFORM_ENTRIES = 50_000_000
 
 
 def estimated_graph(
-    counts: Counts, spaces: TransitionGraph, smoothing: float = 0.0
+    counts: Counts,
+    spaces: TransitionGraph,
+    smoothing: float = 0.0,
+    *,
+    knows_support: bool = False,
 ) -> TransitionGraph:
     """Return the model estimated from counts, over the spaces of a graph.
 
     P_hat = T(s,a,s')/T(s,a) (paper, eq. p_hat_def); with `smoothing` a, it is
     (T(s,a,s') + a)/(T(s,a) + a m) over the m successors seen. An unvisited pair gets the uniform
-    row 1/S. That row is dense, so a large model with many such pairs is better kept as counts.
+    row 1/S. That row is dense, so a large model with many such pairs is better kept as counts. If
+    the spaces have dynamics and `knows_support`, it is uniform over the successors there.
 
     Rewards of pairs and labels are those of the spaces. Rewards that depend on the next state are
     left out, because their expectations in the spaces are over other transitions;
@@ -30,7 +35,8 @@ def estimated_graph(
     S = spaces.n_states
     visits = counts.visits
     n_seen = np.diff(counts.successor_start)
-    per_pair = np.where(visits > 0, n_seen, S)
+    n_possible = np.diff(spaces.successor_start) if knows_support else S
+    per_pair = np.where(visits > 0, n_seen, n_possible)
     start = np.concatenate([[0], np.cumsum(per_pair)])
     successor = np.empty(start[-1], np.int32)
     probability = np.empty(start[-1])
@@ -39,9 +45,10 @@ def estimated_graph(
     successor[place] = counts.successor
     total = visits + smoothing * n_seen
     probability[place] = (counts.count + smoothing) / total[pair]
-    for unvisited in np.flatnonzero(visits == 0):
+    for unvisited in np.flatnonzero(visits == 0).tolist():
         row = slice(start[unvisited], start[unvisited + 1])
-        successor[row], probability[row] = np.arange(S), 1 / S
+        possible = spaces.row(unvisited)[0] if knows_support else np.arange(S)
+        successor[row], probability[row] = possible, 1 / len(possible)
     return replace(
         spaces,
         successor_start=start,
@@ -52,9 +59,14 @@ def estimated_graph(
     )
 
 
-def too_large_estimate(counts: Counts, spaces: TransitionGraph) -> str | None:
+def too_large_estimate(
+    counts: Counts, spaces: TransitionGraph, *, knows_support: bool = False
+) -> str | None:
     """Return why the estimated graph is too large to save, or None if it is not."""
-    n_uniform = int(np.count_nonzero(counts.visits == 0)) * spaces.n_states
+    is_unvisited = counts.visits == 0
+    n_uniform = int(np.count_nonzero(is_unvisited)) * spaces.n_states
+    if knows_support:
+        n_uniform = int(np.diff(spaces.successor_start)[is_unvisited].sum())
     if n_uniform <= MOST_UNIFORM_ENTRIES:
         return None
     return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -15,24 +16,42 @@ import numpy as np
 
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import StoredModel
-from mdpdsl.diagnostics import ModelError, RunError, SettingsError
-from mdpdsl.estimate.confidence_sets import ConfidenceSets, confidence_sets
+from mdpdsl.diagnostics import (
+    MdpdslWarning,
+    ModelError,
+    RunError,
+    SettingsError,
+    did_you_mean,
+)
+from mdpdsl.estimate.confidence_sets import (
+    DEFAULT_SETS,
+    DEFAULT_SUPPORT,
+    SUPPORTS,
+    ConfidenceSets,
+    settled_sets,
+)
+from mdpdsl.estimate.contradictions import contradiction_text
+from mdpdsl.estimate.estimate_records import estimate_record, mixed_text, states_text
+from mdpdsl.estimate.intervals import SETS
 from mdpdsl.estimate.metrics import measure
 from mdpdsl.estimate.reference import estimate_reference
 from mdpdsl.estimate.run_result import RunResult, RunTrial
-from mdpdsl.estimate.saved import save_estimate, stored_sets, what_is_left_out
-from mdpdsl.graph.counts import Counts
-from mdpdsl.graph.tables import pair_records, transition_table
-from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.estimate.saved import (
+    save_estimate,
+    stored_sets,
+    with_data_starts,
+)
+from mdpdsl.graph.ends import Settled, settle
+from mdpdsl.graph.tables import transition_table
 from mdpdsl.logs.count import LogCounts, count_logs
+from mdpdsl.logs.reading_options import ReadingOptions
 from mdpdsl.logs.rejections import Example, Rejections
 from mdpdsl.progress import Progress, shown
-from mdpdsl.runs.arrays import read_counts
+from mdpdsl.runs.arrays import read_settled
 from mdpdsl.runs.directory import COUNTS, MODEL, RunDirectory, new_folder, require_new
 from mdpdsl.runs.records import (
     EstimateRecord,
     FileRecord,
-    PairRecord,
     RunConfiguration,
     RunOptions,
     decoded,
@@ -45,10 +64,7 @@ from mdpdsl.workers import cluster_workers, process_pool
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The most unvisited pairs that a record lists.
-LISTED_UNSEEN = 1000
 DELTA = 0.1
-RADII = ("paper", "weissman")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,6 +72,7 @@ class Estimate(RunResult):
     """A model estimated from logs: counts, confidence sets, and what could not be counted."""
 
     sets: ConfidenceSets
+    settled: Settled
     summary: EstimateRecord
 
     @property
@@ -98,11 +115,15 @@ class Estimate(RunResult):
         """Return the results as `--json` prints them."""
         return encoded(self.summary) | {"run": None if self.path is None else str(self.path)}
 
-    def save(self, path: str | Path) -> Estimate:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Estimate:
         """Write a folder that `mdpdsl.open_run` reads; return the result with its path."""
-        with RunDirectory.create(Path(path), self.configuration, self.model.source.text) as run:
+        with RunDirectory.create(
+            Path(path), self.configuration, self.model.source.text, overwrite=overwrite
+        ) as run:
             saved = replace(self, path=run.path)
-            save_estimate(run.path, self.counts, self.sets, self.model, self.prior, self.rejections)
+            save_estimate(
+                run.path, self.settled, self.sets, self.model, self.prior, self.rejections
+            )
             run.write_summary(saved.record())
         return saved
 
@@ -111,14 +132,22 @@ def estimate(
     model: Model,
     *logs: Any,
     delta: float | None = None,
-    radius: str = "paper",
+    sets: str = DEFAULT_SETS,
+    support: str = DEFAULT_SUPPORT,
     prior: float = 0.0,
     time_step: float | None = None,
     separate_files: bool = False,
+    dayfirst: bool = False,
+    time_format: str | None = None,
+    decimal: str = ".",
+    encoding: str | None = None,
+    clip_anyway: bool = False,
     out: str | Path | bool | None = None,
+    overwrite: bool = False,
     jobs: int | None = None,
     cluster: str | None = None,
     progress: bool | Progress | None = None,
+    radius: str | None = None,
 ) -> Estimate:
     """Estimate a model from logs: files, folders, patterns, Minari datasets, or frames in memory.
 
@@ -126,9 +155,22 @@ def estimate(
     file. Two consecutive rows of an episode are a transition; the model's `log` block says what the
     columns mean. Of the model, only the states and actions are used.
 
+    Times may be numbers, or ISO timestamps; `dayfirst` reads 03/04/2026 as 3 April, and
+    `time_format` is for other timestamps, as in %d.%m.%Y %H:%M. `decimal` may be a comma, and
+    `encoding` is that of text files. If most values of a variable are out of its range, nothing is
+    counted, unless you `clip_anyway`.
+
+    The confidence `sets` are time-uniform (they hold at every look), weissman (so do these, but
+    they are wider) or clopper-pearson (for one look at a log whose visits were fixed beforehand);
+    all of them hold together with probability 1 - `delta`. The `support` says which successors are
+    possible: any state (`all`, or `seen`, where those never seen share one bound), or those of the
+    model's dynamics (`model`). `radius` is the old name of `sets`.
+
     With `out`, the result is written to the folder of a run (True: a new one under `runs/`).
     `rejected` counts the rows that cannot be used, by reason. Raise LogError if there is nothing to
-    read.
+    read; nothing is written if there is nothing to count.
+
+    An earlier run in `out` is replaced only if you `overwrite` it.
 
     >>> import mdpdsl
     >>> model = mdpdsl.load("riverswim")
@@ -142,27 +184,64 @@ def estimate(
         raise SettingsError(f"`time_step=` must be positive and finite, not {time_step}")
     if delta is not None and not 0 < delta < 1:
         raise SettingsError(f"`delta=` must be between 0 and 1, not {delta}")
-    if radius not in RADII:
-        raise SettingsError(f"there is no radius `{radius}`; there are {', '.join(RADII)}")
+    reading = ReadingOptions(dayfirst, time_format, decimal, encoding, clip_anyway)
+    sets = _chosen_sets(sets, radius)
+    if support not in SUPPORTS:
+        raise _unknown("support", support, SUPPORTS)
     if not logs:
         raise SettingsError("name a log: a file, a folder, a pattern, or a frame in memory")
     if isinstance(out, str | Path):
-        require_new(Path(out))
+        require_new(Path(out), overwrite=overwrite)
     spaces = whole_space(model)
+    if support == "model" and not spaces.graph.has_dynamics:
+        raise SettingsError(
+            f"{spaces.name} has no dynamics, so it does not say which successors are possible; "
+            "set `support=` to seen or all"
+        )
     with shown(progress, "reading", "rows") as update:
-        read = _counted(spaces, logs, time_step, separate_files, jobs, cluster, update)
+        read = _counted(spaces, logs, time_step, separate_files, reading, jobs, cluster, update)
     chosen = {
         "delta": delta if delta is not None else float(spaces.checked.explore.get("delta", DELTA)),
-        "radius": radius,
+        "sets": sets,
+        "support": support,
         "prior": prior,
         "time_step": read.time_step,
         "separate_files": separate_files,
+        "reading": reading.changed,
     }
     found = _estimate(spaces, read, chosen)
-    if not out:
+    if len(found.settled.mixed):
+        warnings.warn(mixed_text(found.settled), MdpdslWarning, stacklevel=2)
+    if found.summary.contradictions is not None:
+        warnings.warn(contradiction_text(found.summary.contradictions), MdpdslWarning, stacklevel=2)
+    if not out or found.transitions == 0:
         return found
     folder = new_folder(f"{spaces.name}-estimate") if out is True else Path(out)
-    return found.save(folder)
+    return found.save(folder, overwrite=overwrite)
+
+
+def _chosen_sets(sets: str, radius: str | None) -> str:
+    """Return the kind of confidence sets, which may be given by the old name."""
+    if radius is not None:
+        if sets not in (DEFAULT_SETS, radius):
+            raise SettingsError(f"`radius=` {radius} and `sets=` {sets} differ; give only `sets=`")
+        sets = radius
+    if sets == "paper":
+        raise SettingsError(
+            "the paper's radius is no confidence set for a row with many successors: it belongs to "
+            f"the paper's algorithms; set `sets=` to {', '.join(SETS[:-1])} or {SETS[-1]}"
+        )
+    if sets not in SETS:
+        raise _unknown("sets", sets, SETS)
+    if radius is not None:
+        warnings.warn("`radius=` is now called `sets=`", MdpdslWarning, stacklevel=3)
+    return sets
+
+
+def _unknown(argument: str, found: str, known: Sequence[str]) -> SettingsError:
+    hint = did_you_mean(found, known)
+    listed = f"expected {', '.join(known[:-1])} or {known[-1]}"
+    return SettingsError(f"`{argument}=` cannot be {found}; {f'{hint} ' if hint else ''}{listed}")
 
 
 def whole_space(model: Model) -> Model:
@@ -187,11 +266,13 @@ def open_estimate(run: RunDirectory, configuration: RunConfiguration) -> Estimat
     if record is None:
         raise RunError(f"the run {run.path} was not finished; run it again")
     model = resumed_model(run, configuration)
-    graph = model.graph
-    counts = read_counts(run.path / COUNTS, graph.n_pairs, graph.n_states)
-    settings = configuration.settings
-    sets = stored_sets(run.path, counts, graph, settings["delta"], settings["radius"])
-    return _result(model, configuration, counts, sets, decoded(EstimateRecord, record), run.path)
+    settled = with_data_starts(model, read_settled(run.path / COUNTS, model.graph))
+    sets = stored_sets(run.path, settled, configuration.settings)
+    # Version 1 had radii, did not say what its sets assume, and knew no ends.
+    said = {"sets": sets.kind, "support": sets.support, "holds": sets.holds}
+    unsaid: dict[str, Any] = {"contradictions": None, "episodes": None, "ends": [], "reading": {}}
+    summary = decoded(EstimateRecord, {"says_ends": False} | unsaid | said | record)
+    return _result(model, configuration, settled, sets, summary, run.path)
 
 
 def _counted(
@@ -199,6 +280,7 @@ def _counted(
     logs: Sequence[Any],
     time_step: float | None,
     separate_files: bool,
+    reading: ReadingOptions,
     jobs: int | None,
     cluster: str | None,
     update: Progress | None,
@@ -214,6 +296,7 @@ def _counted(
             progress=None if update is None else lambda rows: update(rows, None, "rows"),
             executor=executor,
             n_workers=n_workers,
+            options=reading,
         )
 
 
@@ -252,75 +335,34 @@ def _estimate(model: Model, read: LogCounts, chosen: dict[str, Any]) -> Estimate
         versions=current_versions("pyarrow"),
         command="estimate",
     )
-    sets = confidence_sets(read.counts, graph.n_states, chosen["delta"], chosen["radius"])
-    summary = _summary(model, read, files, chosen, configuration, sets)
-    return _result(model, configuration, read.counts, sets, summary, None)
+    settled = settle(graph, read.counts, read.starts, read.has_stops)
+    settled = with_data_starts(model, settled)
+    if chosen["support"] == "model" and settled.has_changed:
+        raise _undeclared(model, settled)
+    sets = settled_sets(settled, chosen["delta"], chosen["sets"], chosen["support"])
+    summary = estimate_record(model, read, settled, files, chosen, configuration, sets)
+    return _result(model, configuration, settled, sets, summary, None)
+
+
+def _undeclared(model: Model, settled: Settled) -> SettingsError:
+    named = states_text(settled, [*settled.found.tolist(), *settled.mixed.tolist()])
+    return SettingsError(
+        f"episodes of the log end in states that are no ends of {model.name}: {named}; add "
+        "`end when` to the model, or set `support=` to seen or all"
+    )
 
 
 def _result(
     model: Model,
     configuration: RunConfiguration,
-    counts: Counts,
+    settled: Settled,
     sets: ConfidenceSets,
     summary: EstimateRecord,
     path: Path | None,
 ) -> Estimate:
+    counts = settled.counts
     reference = estimate_reference([counts])
     c = reference.complexity
     final = measure(counts.n_transitions, counts.visits, c, 1.0)
     trial = RunTrial(0, counts, {}, final)
-    return Estimate(model, configuration, (trial,), reference, sets, path, summary=summary)
-
-
-def _summary(
-    model: Model,
-    read: LogCounts,
-    files: Sequence[FileRecord],
-    chosen: dict[str, Any],
-    configuration: RunConfiguration,
-    sets: ConfidenceSets,
-) -> EstimateRecord:
-    graph, counts = model.graph, read.counts
-    c_hat = estimate_reference([counts]).complexity
-    measures = measure(read.rows, counts.visits, c_hat, 1.0, over_visited=True)
-    n_unseen = int(np.count_nonzero(counts.visits == 0))
-    return EstimateRecord(
-        model=model.name,
-        hash=graph.hash,
-        parameters=dict(model.parameters),
-        states=graph.n_states,
-        pairs=graph.n_pairs,
-        transitions=counts.n_transitions,
-        rows=read.rows,
-        files=files,
-        problems=list(read.problems),
-        rejected=read.rejected.counts,
-        examples=example_records(read.rejected),
-        clipped=read.clipped,
-        in_order=read.was_sorted,
-        pairs_seen=graph.n_pairs - n_unseen,
-        pairs_unseen=n_unseen,
-        unseen=unseen_records(graph, counts),
-        worst_radius=float(sets.radius.max()),
-        truth=False,
-        worst=measures.worst,
-        average=measures.average,
-        **chosen,
-        seconds=read.seconds,
-        rows_per_second=read.rows / read.seconds,
-        versions=configuration.versions,
-        **what_is_left_out(counts, model, chosen["prior"]),
-    )
-
-
-def unseen_records(
-    graph: TransitionGraph, counts: Counts, most: int = LISTED_UNSEEN
-) -> list[PairRecord]:
-    """Return the first pairs that were never visited."""
-    unseen = np.flatnonzero(counts.visits == 0)[:most].tolist()
-    return [decoded(PairRecord, each) for each in pair_records(graph, unseen, {})]
-
-
-def example_records(rejected: Rejections) -> dict[str, Any]:
-    """Return the examples of rejected rows by reason."""
-    return {reason: list(kept) for reason, kept in rejected.examples.items()}
+    return Estimate(model, configuration, (trial,), reference, sets, settled, path, summary=summary)

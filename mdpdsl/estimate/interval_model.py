@@ -1,18 +1,19 @@
 """The interval MDP of a run: a set of models that contains the true one with probability 1 - delta.
 
-Each probability lies in its Clopper-Pearson interval (`estimate.intervals`). The support of a pair,
-the set of its possible successors, is one of two:
+Each probability lies in its interval (`estimate.intervals`). Which successors a pair may have is
+the support of the confidence sets (`estimate.confidence_sets`):
 
 - `model`: the successors that the pair has in the model file. They are assumed to be the right
   ones; their probabilities are not used. A successor that was never seen has [LEAST, u], where u is
   the upper end for unseen successors: it is known to be possible, so its probability is not 0.
-- `all`: any state. The m successors that were never seen after a pair are merged into an extra
-  state, `unknown`, with [EPSILON, min(1, m u)]; an unvisited pair leads there with certainty. From
-  `unknown`, anything may follow: every state with [EPSILON, 1], and a state `lost` that is never
-  left and has no label of the model. So the minimal probability of reaching a label from `unknown`
-  is at most S EPSILON and the maximal at least 1 - S EPSILON: both bounds on a reachability hold up
-  to that. If rows had S entries [0, u] instead, no tool could check the file: PRISM and Storm need
-  lower ends above 0, and raising them would exclude the models in which a state is never left.
+- `seen` and `all`: any state. The successors that were never seen after a pair are merged into an
+  extra state, `unknown`, with [EPSILON, u], where u bounds all of them together; an unvisited pair
+  leads there with certainty. From `unknown`, anything may follow: every state with [EPSILON, 1],
+  and a state `lost` that is never left and has no label of the model. So the minimal probability of
+  reaching a label from `unknown` is at most S EPSILON and the maximal at least 1 - S EPSILON: both
+  bounds on a reachability hold up to that. The detour takes a step, so bounds on numbers of steps
+  do not hold. If rows had S entries [0, u] instead, no tool could check the file: PRISM and Storm
+  need lower ends above 0, and raising them would exclude the models in which a state is never left.
 
 A pair whose only successor is known has the probability 1.
 """
@@ -25,19 +26,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdpdsl.diagnostics import Diagnostic, ModelError
+from mdpdsl.estimate.confidence_sets import (
+    DEFAULT_SETS,
+    DEFAULT_SUPPORT,
+    HOLDS,
+    ConfidenceSets,
+    confidence_sets,
+    settled_sets,
+)
 from mdpdsl.estimate.empirical import too_large_estimate
-from mdpdsl.estimate.intervals import Intervals, joint_intervals
+from mdpdsl.estimate.intervals import SETS
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.branches import starts_of
-from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.describe import pair_text, state_text
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph, probabilities_within
+from mdpdsl.graph.row_sets import RowSets, entry_pairs
 from mdpdsl.graph.space import IntArray, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.runs.records import RunConfiguration
 
-SUPPORTS = ("auto", "model", "all")
+SUPPORTS = ("auto", "model", "seen", "all")
 
 #: The lower end of a possible successor that was never seen; model builders drop smaller numbers.
 LEAST = 1e-15
@@ -52,20 +60,48 @@ class IntervalModel:
 
     name: str
     intervals: IntervalGraph
-    support: str  # model, or all
+    sets: ConfidenceSets
     reason: str  # why this support
-    delta: float
     pairs_unseen: int
+
+    @property
+    def support(self) -> str:
+        """Which successors are possible: model, seen or all."""
+        return self.sets.support
+
+    @property
+    def delta(self) -> float:
+        """The risk that the true model is not in the set."""
+        return self.sets.delta
+
+    @property
+    def kind(self) -> str:
+        """The kind of the intervals; those of version 1 are Clopper and Pearson's."""
+        return self.sets.kind if self.sets.kind in SETS else "clopper-pearson"
+
+    @property
+    def holds(self) -> str:
+        """When the intervals hold, in words."""
+        return HOLDS[self.kind]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Comments for the file: what the intervals mean and which support they assume."""
-        notes = [f"interval MDP: it contains the true model with probability {1 - self.delta:g}"]
-        if self.support == "model":
-            notes.append("the successors of a pair are those of the model file")
-        else:
+        sets = self.sets
+        notes = [
+            f"interval MDP: it contains the true model with probability {1 - self.delta:g}",
+            f"sets: {replace(sets, kind=self.kind).described}",
+            f"they hold {self.holds}",
+        ]
+        if n_contrary := len(np.unique(_contrary_pairs(sets))):
+            pairs = "1 pair" if n_contrary == 1 else f"{n_contrary:,} pairs"
+            notes.append(f"the data of {pairs} contradict the model: there, any state may follow")
+        if _has_others(sets.rows):
             notes.append("successors that were never seen are merged into `unknown`, from where")
-            notes.append("any state may follow, or `lost`, which is never left and has no label")
+            notes.append("any state may follow, or `lost`, which is never left and has no label;")
+            notes.append("this detour takes one more step, so bounds on steps do not hold")
+        else:
+            notes.append("the successors of a pair are those of the model file")
         return tuple(notes)
 
 
@@ -78,94 +114,68 @@ def interval_model(
 ) -> IntervalModel:
     """Return the interval MDP of an estimate or a run; raise ModelError if it has none.
 
-    `delta` defaults to the run's own. `auto` takes the successors of the model if the run simulated
-    that model, and all states for logs and live systems, which may differ from the model.
+    `delta` and the kind of the sets default to the run's own. `auto` takes the support of an
+    estimate, the successors of the model if the run simulated that model, and `seen` for logs and
+    live systems, which may differ from the model.
     """
-    counts = result.counts
+    counts, own = result.counts, result.sets
     is_large = too_large_estimate(counts, result.graph) is not None
     spaces = result.graph if is_large else result.as_model(all_states=True).graph
-    own_delta = float(result.configuration.settings.get("delta", 0.1))
-    if delta is None and result.sets is not None:
-        found = result.sets.intervals
-    else:
-        found = joint_intervals(counts, spaces.n_states, own_delta if delta is None else delta)
-    chosen, reason = _support(result.configuration, support)
+    chosen, reason = _support(result, support)
     if chosen == "model":
-        built = with_support(spaces, _dynamics(result.graph, spaces), counts, found)
+        _require_dynamics(result.graph, spaces)
+    if own is not None and delta is None and own.support == chosen:
+        sets = own
     else:
-        built = with_unknown(spaces, counts, found)
+        kind = own.kind if own is not None and own.kind in SETS else DEFAULT_SETS
+        risk = float(result.configuration.settings.get("delta", 0.1)) if delta is None else delta
+        if result.settled is not None:
+            sets = settled_sets(result.settled, risk, kind, chosen)
+        else:
+            sets = confidence_sets(counts, result.graph, risk, kind, chosen)
+    if support == "model":
+        _require_agreement(sets)
+    least = float(result.graph.probability.min(initial=LEAST)) if chosen == "model" else LEAST
+    built = interval_graph(spaces, sets.rows, least)
     if not all_states:
         built = built.restricted(reachable_states(built.graph))
     unseen = int(np.count_nonzero(counts.visits == 0))
-    total = found.entry_risk * spaces.n_pairs * spaces.n_states
-    return IntervalModel(result.model.name, built, chosen, reason, total, unseen)
+    return IntervalModel(result.model.name, built.absorbing(), sets, reason, unseen)
 
 
-def with_support(
-    spaces: TransitionGraph, known: TransitionGraph, counts: Counts, found: Intervals
-) -> IntervalGraph:
-    """Return intervals for the successors of another graph; raise ModelError if others occurred."""
-    S = spaces.n_states
-    n_successors = np.diff(known.successor_start)
-    pair = np.repeat(np.arange(known.n_pairs), n_successors)
-    seen_pair = np.repeat(np.arange(known.n_pairs), np.diff(counts.successor_start))
-    place = np.searchsorted(pair * S + known.successor, seen_pair * S + counts.successor)
-    place = np.minimum(place, known.n_branches - 1)
-    is_known = (pair[place] == seen_pair) & (known.successor[place] == counts.successor)
-    if not is_known.all():
-        entry = int(np.flatnonzero(~is_known)[0])
-        target = state_text(known, int(counts.successor[entry]))
-        raise _error(
-            f"in the data, {pair_text(known, int(seen_pair[entry]))} led to {target}, which is "
-            "impossible in the model",
-            "set `support=` to all: the model's dynamics differ from those of the data",
-        )
-    lower = np.full(known.n_branches, min(LEAST, float(known.probability.min())))
-    upper = found.unseen_upper[pair]
-    lower[place] = np.maximum(found.lower, lower[place])
-    upper[place] = found.upper
-    is_alone = n_successors[pair] == 1
-    lower[is_alone] = upper[is_alone] = 1.0
-    return _interval_graph(
-        replace(
-            spaces,
-            successor_start=known.successor_start,
-            successor=known.successor,
-            probability=known.probability,
-        ),
-        Bounds(lower, np.maximum(lower, upper)),
-    )
+def interval_graph(spaces: TransitionGraph, rows: RowSets, least: float = LEAST) -> IntervalGraph:
+    """Return the intervals of sets of rows; successors that are not listed become `unknown`.
 
-
-def with_unknown(spaces: TransitionGraph, counts: Counts, found: Intervals) -> IntervalGraph:
-    """Return the intervals of seen successors; all others are merged into `unknown`.
-
-    The probabilities of seen successors may be smaller by the factor 1 - EPSILON, which leaves room
-    for the branch to `unknown`.
+    No lower end is below `least`, but for the factor 1 - EPSILON that leaves room for the branch to
+    `unknown`.
     """
     S, n_pairs = spaces.n_states, spaces.n_pairs
-    n_seen = np.diff(counts.successor_start)
-    n_missing = S - n_seen
-    has_more = n_missing > 0
+    has_more = rows.others_upper > 0
+    n_listed = np.diff(rows.successor_start)
+    pair = entry_pairs(rows.successor_start)
+    is_alone = (n_listed == 1)[pair] & ~has_more[pair]
+    low = np.where(is_alone, 1.0, np.maximum(rows.lower, least))
+    high = np.where(is_alone, 1.0, np.maximum(low, rows.upper))
     if not has_more.any():
-        alone = np.repeat(n_seen, n_seen) == 1
-        bounds = Bounds(np.where(alone, 1.0, found.lower), np.where(alone, 1.0, found.upper))
-        return _interval_graph(_with_rows(spaces, counts), bounds)
-    per_pair = np.concatenate([n_seen + has_more, [S + 1, 1]])
-    start = starts_of(per_pair)
+        graph = replace(
+            spaces,
+            successor_start=rows.successor_start,
+            successor=rows.successor,
+            probability=np.ones(len(rows.successor)),
+        )
+        return _interval_graph(graph, Bounds(low, high))
+    start = starts_of(np.concatenate([n_listed + has_more, [S + 1, 1]]))
     successor = np.empty(start[-1], np.int32)
     lower, upper = np.empty(start[-1]), np.empty(start[-1])
-    pair = np.repeat(np.arange(n_pairs), n_seen)
-    entry = start[:-1][pair] + np.arange(len(pair)) - counts.successor_start[:-1][pair]
-    successor[entry] = counts.successor
-    lower[entry] = found.lower * np.where(has_more[pair], 1 - EPSILON, 1.0)
-    upper[entry] = found.upper
+    entry = start[:-1][pair] + np.arange(len(pair)) - rows.successor_start[:-1][pair]
+    successor[entry] = rows.successor
+    lower[entry] = low * np.where(has_more[pair], 1 - EPSILON, 1.0)
+    upper[entry] = high
     elsewhere = start[1 : n_pairs + 1][has_more] - 1
-    is_unseen = n_seen[has_more] == 0
+    is_unseen = n_listed[has_more] == 0
     successor[elsewhere] = S
     lower[elsewhere] = np.where(is_unseen, 1.0, EPSILON)
-    upper[elsewhere] = np.minimum(1.0, n_missing[has_more] * found.unseen_upper[has_more])
-    upper[elsewhere] = np.maximum(lower[elsewhere], upper[elsewhere])
+    upper[elsewhere] = np.maximum(lower[elsewhere], rows.others_upper[has_more])
     anywhere = slice(start[n_pairs], start[n_pairs + 1])
     successor[anywhere] = np.append(np.arange(S), S + 1)
     lower[anywhere], upper[anywhere] = EPSILON, 1.0
@@ -182,15 +192,6 @@ def _interval_graph(graph: TransitionGraph, bounds: Bounds) -> IntervalGraph:
     return IntervalGraph(found, bounds)
 
 
-def _with_rows(spaces: TransitionGraph, counts: Counts) -> TransitionGraph:
-    return replace(
-        spaces,
-        successor_start=counts.successor_start,
-        successor=counts.successor,
-        probability=np.ones(len(counts.successor)),
-    )
-
-
 def _with_two_more_states(
     spaces: TransitionGraph, successor_start: IntArray, successor: np.ndarray
 ) -> TransitionGraph:
@@ -200,8 +201,11 @@ def _with_two_more_states(
     """
     product, S = spaces.states.product, spaces.n_states
     name = _free("knowledge", [variable.name for variable in product.variables])
-    knowledge = Variable(name, "enum", 3, members=("known", "unknown", "lost"))
-    codes = np.concatenate([spaces.states.codes, [product.size, 2 * product.size]])
+    n_twins = spaces.states.n_twins
+    members = ("known", *(("ended",) if n_twins else ()), "unknown", "lost")
+    knowledge = Variable(name, "enum", len(members), members=members)
+    codes = spaces.states.codes + product.size * (np.arange(S) >= S - n_twins)
+    codes = np.append(codes, product.size * np.array([len(members) - 2, len(members) - 1]))
     nowhere = np.zeros(2, np.bool_)
     labels = {label: np.append(on, nowhere) for label, on in spaces.labels.items()}
     for place, label in enumerate(("unknown", "lost")):
@@ -218,42 +222,61 @@ def _with_two_more_states(
         initial=np.append(spaces.initial, none),
         reward=None if spaces.reward is None else np.append(spaces.reward, none),
         labels=labels,
+        ends=None if spaces.ends is None else np.append(spaces.ends, nowhere),
     )
 
 
-def _support(configuration: RunConfiguration, asked: str) -> tuple[str, str]:
+def _support(result: RunResult, asked: str) -> tuple[str, str]:
     """Choose the successors that pairs may have, and say why."""
     if asked != "auto":
         return asked, "as requested"
-    options, settings = configuration.options, configuration.settings
-    if configuration.command != "explore" or configuration.system is not None:
-        return "all", (
-            "the data do not come from the model; set `support=` to model to trust its successors"
-        )
-    if options.log is not None or settings.get("simulate", "model") != "model":
-        return "all", (
-            "the run did not simulate the model; set `support=` to model to trust its successors"
-        )
+    configuration, trust = result.configuration, "set `support=` to model to trust its successors"
+    if configuration.command == "estimate" and result.sets is not None:
+        is_default = result.sets.support != "model"
+        return result.sets.support, f"that of the estimate{f'; {trust}' if is_default else ''}"
+    if configuration.system is not None:
+        return DEFAULT_SUPPORT, f"the data do not come from the model; {trust}"
+    settings = configuration.settings
+    if configuration.options.log is not None or settings.get("simulate", "model") != "model":
+        return DEFAULT_SUPPORT, f"the run did not simulate the model; {trust}"
     if configuration.warm_start is not None:
-        return "all", (
-            "the run started with other data; set `support=` to model to trust its successors"
-        )
+        return DEFAULT_SUPPORT, f"the run started with other data; {trust}"
     return "model", "the run simulated this model"
 
 
-def _dynamics(graph: TransitionGraph, spaces: TransitionGraph) -> TransitionGraph:
-    """Return the model file's own graph, over the pairs of a run."""
+def _require_dynamics(graph: TransitionGraph, spaces: TransitionGraph) -> None:
+    """Raise ModelError unless the model file has dynamics over the pairs of a run."""
     if not graph.has_dynamics:
         raise _error(
             "the model file has no dynamics, so its possible successors are unknown",
-            "set `support=` to all",
+            "set `support=` to seen",
         )
     same = np.array_equal(graph.states.codes, spaces.states.codes) and np.array_equal(
         graph.pair_action, spaces.pair_action
     )
     if not same or not np.array_equal(graph.pair_start, spaces.pair_start):
-        raise _error("the states of the model file and the run differ", "set `support=` to all")
-    return graph
+        raise _error("the states of the model file and the run differ", "set `support=` to seen")
+
+
+def _require_agreement(sets: ConfidenceSets) -> None:
+    """Raise ModelError if the data contradict the model."""
+    if not len(sets.contradictions):
+        return
+    entry, graph = int(sets.contradictions[0]), sets.graph
+    pair = int(entry_pairs(sets.counts.successor_start)[entry])
+    target = state_text(graph, int(sets.counts.successor[entry]))
+    raise _error(
+        f"in the data, {pair_text(graph, pair)} led to {target}, which is impossible in the model",
+        "set `support=` to seen: the model's dynamics differ from those of the data",
+    )
+
+
+def _contrary_pairs(sets: ConfidenceSets) -> IntArray:
+    return entry_pairs(sets.counts.successor_start)[sets.contradictions]
+
+
+def _has_others(rows: RowSets) -> bool:
+    return bool((rows.others_upper > 0).any())
 
 
 def _free(name: str, taken: Collection[str]) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdpdsl.compile.model import Model
-from mdpdsl.compile.stored import Provenance, StoredModel
+from mdpdsl.compile.stored import Provenance, StoredModel, guessed_pairs
 from mdpdsl.diagnostics import SettingsError
 from mdpdsl.estimate.confidence_sets import ConfidenceSets
 from mdpdsl.estimate.empirical import estimated_graph, too_large_estimate
@@ -25,8 +25,9 @@ from mdpdsl.estimate.reference import Reference
 from mdpdsl.estimate.saved import graph_with_rewards
 from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.ends import Settled
 from mdpdsl.graph.restrict import restrict
-from mdpdsl.graph.space import FloatArray
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.tables import Tabular, pair_columns
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.representation import represented
@@ -42,7 +43,7 @@ class RunTrial:
     """One trial; an estimate and a live run consist of one trial."""
 
     index: int
-    counts: Counts  # over the pairs of the model
+    counts: Counts  # over the pairs of the result's graph
     metrics: Mapping[str, FloatArray]  # name -> [n_checkpoints]; empty for an estimate
     final: Measures
 
@@ -65,11 +66,12 @@ class RunFigures:
 class RunResult(Tabular):
     """Counts over a model's pairs, where they are from, and how good they are."""
 
-    model: Model  # everything is counted over its pairs
+    model: Model
     configuration: RunConfiguration
     trials: tuple[RunTrial, ...]
     reference: Reference
     sets: ConfidenceSets | None  # of an estimate, and of a live run
+    settled: Settled | None  # the same: the ends that the data show
     path: Path | None  # the folder, if the result was saved or read
 
     @property
@@ -91,8 +93,8 @@ class RunResult(Tabular):
 
     @property
     def graph(self) -> TransitionGraph:
-        """The graph of the model; everything is counted over its pairs."""
-        return self.model.graph
+        """The graph of the model, with the ends found; everything is counted over its pairs."""
+        return self.model.graph if self.settled is None else self.settled.graph
 
     @property
     def counts(self) -> Counts:
@@ -104,17 +106,25 @@ class RunResult(Tabular):
         """The number that the estimate adds to the count of every successor seen."""
         return float(self.configuration.settings.get("prior", 0.0))
 
+    @property
+    def knows_support(self) -> bool:
+        """Whether the possible successors are taken from the model."""
+        return self.sets is not None and self.sets.support == "model"
+
     @cached_property
     def estimate(self) -> TransitionGraph:
         """The graph estimated from the counts of the first trial."""
-        return estimated_graph(self.counts, self.graph, self.prior)
+        return estimated_graph(
+            self.counts, self.graph, self.prior, knows_support=self.knows_support
+        )
 
     def as_model(self, *, all_states: bool = False) -> StoredModel:
         """Return the estimate as a model, over the states that it can reach, or over all."""
-        too_large = too_large_estimate(self.counts, self.graph)
+        knows = self.knows_support
+        too_large = too_large_estimate(self.counts, self.graph, knows_support=knows)
         if too_large is not None:
             raise SettingsError(f"there is no estimate: {too_large}")
-        graph, missing = graph_with_rewards(self.counts, self.model, self.prior)
+        graph, missing = graph_with_rewards(self.counts, self.model, self.graph, self.prior, knows)
         kept = np.ones(graph.n_states, np.bool_) if all_states else reachable_states(graph)
         provenance = Provenance(
             str(self.path or self.label),
@@ -122,6 +132,7 @@ class RunResult(Tabular):
             graph.n_pairs,
             int(np.count_nonzero(~kept)),
             missing,
+            guessed_pairs(graph, self.counts.visits, kept),
         )
         model = self.model
         return StoredModel(model.checked, model.source, restrict(graph, kept), provenance)
@@ -170,7 +181,7 @@ class RunResult(Tabular):
         unvisited = np.array([m.unvisited for m in finals])
         return RunFigures(
             n_trials=len(finals),
-            failure_rate=float(np.mean(unvisited > 0)),
+            failure_rate=float(self._failed(unvisited).mean()),
             coverage=float(1 - np.mean(unvisited) / n_measured),
             transitions=float(np.mean([t.counts.n_transitions for t in self.trials])),
             worst=_mean(worst),
@@ -178,6 +189,12 @@ class RunResult(Tabular):
             worst_se=_standard_error(worst),
             average_se=_standard_error(average),
         )
+
+    def _failed(self, unvisited: IntArray) -> BoolArray:
+        """Return which trials left out a pair, [n_trials]; a live system may not reach them all."""
+        if self.kind == "live" and self.settled is not None:
+            return np.array([len(self.settled.untried) > 0])
+        return unvisited > 0
 
     def ratio(self, name: str) -> float | None:
         """Return `worst` or `average`, divided by the optimum."""

@@ -27,10 +27,11 @@ from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.summary import Summary, summarize
 from mdpdsl.explore.target import SimulatedTarget, Target, Trials, configuration_of
 from mdpdsl.graph.tables import Tabular
+from mdpdsl.logs.reading_options import split_options
 from mdpdsl.progress import Progress
 from mdpdsl.representation import represented
 from mdpdsl.runs.comparison_folder import ComparisonDirectory
-from mdpdsl.runs.directory import REPLAYED_LOG, RunDirectory
+from mdpdsl.runs.directory import REPLAYED_LOG, RunDirectory, require_new
 from mdpdsl.runs.labels import WITH_KAPPA
 from mdpdsl.runs.records import LogRecord, RunConfiguration, encoded
 
@@ -147,6 +148,7 @@ def compare(
     separate_files: bool = False,
     time_step: float | None = None,
     save: str | Path | None = None,
+    overwrite: bool = False,
     jobs: int | None = None,
     cluster: str | None = None,
     progress: bool | Progress | None = None,
@@ -156,8 +158,10 @@ def compare(
 
     `algorithms` are names of explorers, or classes with `act` and `observe`. Explorers that depend
     on kappa or on a horizon get a row for each of the `kappas` and `horizons`. With `log`, all
-    explorers are replayed on it. With `save`, a new folder keeps a run for each row. Ctrl-C returns
-    the rows that are finished.
+    explorers are replayed on it, and `settings` may have the options of `estimate` for reading it.
+    With `save`, a new folder keeps a run for each row. Ctrl-C returns the rows that are finished.
+
+    An earlier comparison in `save` is replaced only if you `overwrite` it.
 
     >>> import mdpdsl
     >>> model = mdpdsl.load("riverswim")
@@ -167,10 +171,13 @@ def compare(
     """
     if isinstance(algorithms, str):
         algorithms = [algorithms]
+    reading, settings = split_options(settings)
     given = {key: value for key, value in settings.items() if value is not None}
     require_settings(given)
-    require_about_log(log, offer, time_step, separate_files, given)
+    require_about_log(log, offer, time_step, separate_files, reading, given)
     compared = as_model(model)
+    if save is not None:
+        require_new(Path(save), overwrite=overwrite)
     target: Target
     if log is not None:
         target = read_replayed_log(
@@ -179,6 +186,7 @@ def compare(
             offer=offer,
             separate_files=separate_files,
             time_step=time_step,
+            reading=reading,
             progress=progress,
         )
     else:
@@ -189,8 +197,12 @@ def compare(
     ]
     for each, explorer in rows:
         target.require(each, explorer)
-    folder = nullcontext() if save is None else ComparisonDirectory(Path(save), compared.name)
-    with workers(cluster) as executor, folder as directory:
+    kept = (
+        nullcontext()
+        if save is None
+        else ComparisonDirectory(Path(save), compared.name, overwrite=overwrite)
+    )
+    with workers(cluster) as executor, kept as directory:
         how = Trials(seed, trials, jobs, executor, progress)
         work = _Work(target, how, directory)
         found = work.rows(rows)

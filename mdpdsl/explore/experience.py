@@ -6,8 +6,9 @@
     outcome = system.answer(action)
     explorer.observe(state, action, *outcome)
 
-`step` is a shorter form of `answer` that returns the next state alone. A loop like this one and the
-compiled loop (`explore`) draw the same random numbers.
+`step` is a shorter form of `answer` that returns the next state alone. After an end, `begin` starts
+the next episode. A loop like this one and the compiled loop (`explore`) draw the same random
+numbers.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ class SimulatedGraph:
 
     def answer(self, action: int) -> Outcome:
         """Take an action; return its outcome."""
-        return Outcome(self.step(action))
+        state = self.step(action)
+        return Outcome(state, ended=_is_end(self.graph, state))
 
     def begin(self) -> None:
         """Start an episode in a state drawn from the initial ones."""
@@ -109,6 +111,7 @@ class SimulatedGraph:
 
     def explore(self, explorer: Explorer, n_steps: int) -> int:
         """Let an explorer act for at most n_steps, compiled; return the number of steps done."""
+        explorer.note_first_start(self.state)
         self.state, done = explore_steps(
             explorer.memory,
             explorer.strategy,
@@ -135,7 +138,8 @@ class SimulatedSystem:
     """The raw continuous system behind a model, seen through its bins.
 
     The states it shows are not a Markov process: the next state depends on where in its cell the
-    system is, so the estimate of a pair depends on how its cell was entered. Kernels are imported
+    system is, so the estimate of a pair depends on how its cell was entered. An episode ends in the
+    cells that are ends of the model. Kernels are imported
     when they are needed, so that runs of finite models never load them.
     """
 
@@ -169,7 +173,8 @@ class SimulatedSystem:
 
     def answer(self, action: int) -> Outcome:
         """Take an action; return its outcome. Raise SimulationError if the system fails."""
-        return Outcome(self.step(action))
+        state = self.step(action)
+        return Outcome(state, ended=_is_end(self.graph, state))
 
     def begin(self) -> None:
         """Start an episode at an initial point."""
@@ -192,6 +197,7 @@ class SimulatedSystem:
         """
         from mdpdsl.kernels.raw_system_loop import explore_system_steps
 
+        explorer.note_first_start(self.state)
         self.state, done = explore_system_steps(
             explorer.memory,
             explorer.strategy,
@@ -232,3 +238,7 @@ class SimulatedSystem:
         text = describe_failure(self.system, self.graph, self._simulator)
         forget_failure(self._simulator)
         return text
+
+
+def _is_end(graph: TransitionGraph, state: int) -> bool:
+    return graph.ends is not None and bool(graph.ends[state])

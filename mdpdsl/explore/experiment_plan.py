@@ -26,6 +26,7 @@ from mdpdsl.estimate.confidence import bernstein_upper_bound
 from mdpdsl.estimate.empirical import estimated_complexity, too_large_estimate
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.explore.known_part import KnownModel, cell_distance, known_model, way_to_part
+from mdpdsl.files import require_absent
 from mdpdsl.formats.policy_files import check_policy_path, save_policy
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.describe import pairs_text
@@ -41,7 +42,7 @@ from mdpdsl.programs.visitable import AllocationError
 from mdpdsl.progress import Progress, shown
 from mdpdsl.representation import represented
 from mdpdsl.runs.places import run_place
-from mdpdsl.runs.run_models import run_counts
+from mdpdsl.runs.run_models import run_counts, settled_model
 from mdpdsl.versions import current_versions
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class ExperimentPlan(Tabular):
     order: IntArray  # [n_pairs]  pairs, the most important first
     by_hand: IntArray  # unvisited pairs that the plan does not reach, the nearest first
     is_planned: BoolArray  # [n_pairs]  whether the plan covers the pair
-    is_known: BoolArray  # [n_states]  whether it was reached so far
+    is_known: BoolArray  # [n_states]  whether it was reached so far, or is an end
     status: Status
     gap: float  # bounds F/F* - 1, if the status is OPTIMAL
     bounded: Prospect  # with c+
@@ -132,9 +133,9 @@ class ExperimentPlan(Tabular):
         }
         return pair_table(self.graph, columns, self.order)
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the policy: `.csv`, `.json` or `.npz`."""
-        save_policy(self.policy, self.graph, Path(path))
+        save_policy(self.policy, self.graph, Path(path), overwrite=overwrite)
         return Path(path)
 
     def record(self) -> dict[str, Any]:
@@ -156,13 +157,15 @@ def plan(
     *,
     episode_length: float | None = None,
     out: str | Path | None = None,
+    overwrite: bool = False,
     progress: bool | Progress | None = None,
 ) -> ExperimentPlan:
     """Plan the next steps after an estimate or a run (or its folder), by default as many as it had.
 
     `kappa` defaults to the one in the model's `explore` block, or 1. Experiments start again as
     often as in the log, or after `episode_length` steps (`math.inf`: never). With `out`, the
-    policy is written to that file. Raise SettingsError if there is no plan.
+    policy is written to that file, if it is new or you `overwrite` it. Raise SettingsError if there
+    is no plan.
 
     >>> import mdpdsl
     >>> run = mdpdsl.explore(mdpdsl.load("riverswim"), steps=500)
@@ -172,7 +175,8 @@ def plan(
     """
     if out is not None:
         check_policy_path(Path(out))
-    model, counts, origin = _counted(run)
+        require_absent(Path(out), overwrite)
+    model, counts, starts, origin = _counted(run)
     kappa = float(model.checked.explore.get("kappa", 1) if kappa is None else kappa)
     with shown(progress, "planning") as update:
         watch = None if update is None else lambda done, gap: update(done, None, f"gap {gap:.1e}")
@@ -182,22 +186,30 @@ def plan(
             kappa,
             steps,
             episode_length=episode_length,
+            starts=starts,
             name=model.name,
             watch=watch,
         )
     found = replace(found, model=model, origin=origin)
     if out is None:
         return found
-    save_policy(found.policy, found.graph, Path(out))
+    save_policy(found.policy, found.graph, Path(out), overwrite=overwrite)
     return replace(found, path=Path(out))
 
 
-def _counted(run: RunResult | str | Path) -> tuple[Model, Counts, str | None]:
-    """Return the model that the counts of a run belong to, the counts, and the run's folder."""
+def _counted(
+    run: RunResult | str | Path,
+) -> tuple[Model, Counts, IntArray | None, str | None]:
+    """Return the model that the counts of a run belong to, counts, starts, and the run's folder."""
     if isinstance(run, RunResult):
-        is_large = too_large_estimate(run.counts, run.graph) is not None
-        model = run.model if is_large else run.as_model(all_states=True)
-        return model, run.counts, None if run.path is None else str(run.path)
+        starts = None if run.settled is None else run.settled.starts
+        if too_large_estimate(run.counts, run.graph) is None:
+            model: Model = run.as_model(all_states=True)
+        elif run.settled is None:
+            model = run.model
+        else:
+            model = settled_model(run.model, run.settled)
+        return model, run.counts, starts, None if run.path is None else str(run.path)
     try:
         return *run_counts(run_place(Path(run))), str(run)
     except RunError as error:
@@ -212,14 +224,20 @@ def plan_visits(
     steps: float | None = None,
     *,
     episode_length: float | None = None,
+    starts: IntArray | None = None,
     name: str = "model",
     watch: Watch | None = None,
 ) -> ExperimentPlan:
-    """Plan the next steps from counts over the pairs of a graph; its transitions are not used."""
+    """Plan the next steps from counts over the pairs of a graph; its transitions are not used.
+
+    `starts` are the episodes that started in each state, if they are known.
+    """
     n, T = counts.n_transitions, counts.visits
     steps = float(n if steps is None else steps)
     _check(kappa, steps, n, episode_length)
-    known = known_model(counts, spaces, episode_length)
+    if starts is not None:  # twins come behind the other states, and no episode starts there
+        starts = np.append(starts, np.zeros(spaces.n_states - len(starts), np.int64))
+    known = known_model(counts, spaces, episode_length, starts)
     # No distribution over S states has a larger c than the uniform one.
     largest = 1 - 1 / spaces.n_states
     c_hat = np.minimum(estimated_complexity(counts), largest)
@@ -228,6 +246,8 @@ def plan_visits(
     added = steps * found.occupancy
     is_planned = np.zeros(spaces.n_pairs, np.bool_)
     is_planned[known.pairs] = True
+    is_known = np.ones(spaces.n_states, np.bool_)
+    is_known[np.diff(spaces.pair_start) > 0] = known.is_known
     return ExperimentPlan(
         graph=spaces,
         kappa=kappa,
@@ -241,7 +261,7 @@ def plan_visits(
         order=_by_importance(c, T, added, kappa),
         by_hand=_by_nearness(known, np.flatnonzero((T == 0) & ~is_planned)),
         is_planned=is_planned,
-        is_known=known.is_known,
+        is_known=is_known,
         status=found.status,
         gap=found.gap,
         bounded=_prospect(c, T, added, is_planned),

@@ -20,7 +20,7 @@ def require_explorable(graph: TransitionGraph, simulate: str = "model") -> str |
             "the model has no dynamics to simulate; estimate them from a log, explore a live "
             "system, or add `on` lines or equations"
         )
-    unreachable = never_visited_pairs(graph)
+    unreachable = never_visited_pairs(graph.closed)
     if len(unreachable):
         found = (
             f"{len(unreachable):,} of {graph.n_pairs:,} pairs can never be visited from the "
@@ -29,12 +29,12 @@ def require_explorable(graph: TransitionGraph, simulate: str = "model") -> str |
         if simulate == "continuous":
             return f"in the discretized model {found}; the continuous system may visit them"
         raise SettingsError(f"{found}; remove `states all`, or start elsewhere with `init`")
-    classes = communicating_classes(graph)
+    classes = communicating_classes(graph.closed)
     if classes.n_classes > 1:
         closed = int(np.count_nonzero(classes.is_closed))
         return (
             f"the model has {classes.n_classes:,} communicating classes ({closed:,} closed): a run "
             "that leaves a class never returns, so pairs that it has not visited there stay "
-            "unvisited; `restart when …` makes episodes start again"
+            "unvisited; `end when …` makes episodes start again"
         )
     return None

@@ -28,13 +28,13 @@ def require_floor(truth: TransitionGraph, settings: ExploreSettings) -> str | No
     eta = settings.eta
     if settings.algorithm not in EPISODIC or not eta:
         return None
-    lost = pairs_outside_end_components(truth)
+    lost = pairs_outside_end_components(truth.closed)
     if len(lost):
         named = pairs_text(truth, lost.tolist())
         found = (
             f"eta = {eta:g} is too large: no policy can keep visiting {len(lost):,} of "
             f"{truth.n_pairs:,} pairs ({named}), so t* is 0; "
-            "set `eta=` to 0, or add `restart when …` to the model"
+            "set `eta=` to 0, or add `end when …` to the model"
         )
     else:
         least = _largest_share(truth)

@@ -5,11 +5,13 @@
   equal weight: a plan has to try it, and this is the best guess of where it leads.
 - A state that was reached but never left (the end of a log) leads to where runs start.
 - A state never reached leads only to itself, so no plan leads there.
+- An end leads to where episodes start, without a step: the graph is closed (`graph.ends`).
 
-Experiments may start again. T(s,.) - T(.,s), the visits that leave a state minus those that arrive
-there, is the number of runs that started in s minus those that ended there. If the positive ones
-add up to e > 1, the log started again about every n/e steps, in these states; a plan assumes the
-same: P = (1 - rho) P_hat + rho start, rho = e/n.
+Experiments may start again. If the starts of episodes were not recorded, T(s,.) - T(.,s), the
+visits that leave a state minus those that arrive there, is the number of runs that started in s
+minus those that stopped there, and the positive ones stand for the starts. Of e starts, those after
+an end are in the closed graph. If the others, e' > 1, were cut, the log started again about every
+n/e' steps; a plan assumes the same: P = (1 - rho) P_hat + rho start, rho = e'/n.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import numpy as np
 from mdpdsl.graph.analysis import end_components, reachable_states
 from mdpdsl.graph.convert import with_rows
 from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.ends import close
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, StateSpace
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -30,7 +33,7 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 class KnownModel:
     """A graph of what was seen, and the part of it in which a run can keep visiting all pairs."""
 
-    graph: TransitionGraph  # its initial distribution is where runs start
+    graph: TransitionGraph  # closed; its initial distribution is where runs start
     is_known: BoolArray  # [n_states]  visited or reached
     episode_length: float  # steps between two starts, infinite for one long run
     pairs: IntArray  # of the part, ascending
@@ -38,23 +41,32 @@ class KnownModel:
 
 
 def known_model(
-    counts: Counts, spaces: TransitionGraph, episode_length: float | None = None
+    counts: Counts,
+    spaces: TransitionGraph,
+    episode_length: float | None = None,
+    starts: IntArray | None = None,
 ) -> KnownModel:
     """Return what counts show; they must have at least one transition.
 
-    By default the length of episodes is that of the log. The part is the largest maximal end
-    component that can be reached from the start.
+    By default the length of episodes is that of the log. `starts` are the episodes that started in
+    each state, if they are known. The part is the largest maximal end component that can be reached
+    from the start.
     """
-    visits = counts.visits.astype(np.float64)
-    leaving = np.add.reduceat(visits, spaces.pair_start[:-1])
-    arriving = np.bincount(counts.successor, counts.count, minlength=spaces.n_states)
+    S, is_end = spaces.n_states, np.zeros(spaces.n_states, np.bool_)
+    if spaces.ends is not None:
+        is_end = spaces.ends
+    leaving = np.bincount(spaces.pair_state, counts.visits, minlength=S).astype(np.float64)
+    arriving = np.bincount(counts.successor, counts.count, minlength=S)
     is_known = (leaving > 0) | (arriving > 0)
-    begun = np.maximum(leaving - arriving, 0.0)
+    begun, is_recorded = np.maximum(leaving - arriving, 0.0), False
+    if starts is not None and starts.sum() > 0:
+        begun, is_recorded = starts.astype(np.float64), True
     if episode_length is None:
-        n_starts = float(begun.sum())
-        episode_length = max(1.0, counts.n_transitions / n_starts) if n_starts > 1 else math.inf
-    start = _start(begun, np.where(is_known, spaces.initial, 0.0), leaving)
-    graph = _graph(counts, spaces, leaving > 0, is_known, start, 1 / episode_length)
+        n_cut = float(begun.sum() - arriving[is_end].sum())
+        episode_length = max(1.0, counts.n_transitions / n_cut) if n_cut > 1 else math.inf
+    start = _start(begun, np.where(is_known, spaces.initial, 0.0), leaving, is_recorded)
+    graph = _graph(counts, spaces, leaving > 0, is_known, is_end, start, 1 / episode_length)
+    is_known = is_known[~is_end]
     number = end_components(graph)
     usable = (number >= 0) & reachable_states(graph)[graph.pair_state]
     largest = int(np.argmax(np.bincount(number[usable])))
@@ -107,9 +119,11 @@ def cell_distance(states: StateSpace, is_known: BoolArray) -> FloatArray:
     return np.asarray(distance)
 
 
-def _start(begun: FloatArray, initial: FloatArray, leaving: FloatArray) -> FloatArray:
+def _start(
+    begun: FloatArray, initial: FloatArray, leaving: FloatArray, is_recorded: bool
+) -> FloatArray:
     """Return the distribution of starts: that of the log if it shows one, else the model's."""
-    candidates = [begun] if begun.sum() > 1 else [initial, begun]
+    candidates = [begun] if is_recorded or begun.sum() > 1 else [initial, begun]
     for weights in (*candidates, leaving):
         if weights.sum() > 0:
             return np.asarray(weights / weights.sum())
@@ -121,19 +135,25 @@ def _graph(
     spaces: TransitionGraph,
     is_left: BoolArray,
     is_known: BoolArray,
+    is_end: BoolArray,
     start: FloatArray,
     restart: float,
 ) -> TransitionGraph:
     """Return the graph that the docstring of this module describes."""
     from scipy.sparse import csr_array, diags_array, vstack
 
-    n_pairs, S, state = spaces.n_pairs, spaces.n_states, spaces.pair_state
-    visits = counts.visits
+    visits, kept = counts.visits, ~is_end
     share = counts.count / np.repeat(np.maximum(visits, 1), np.diff(counts.successor_start))
-    seen = csr_array((share, counts.successor, counts.successor_start), shape=(n_pairs, S))
-    n_seen = np.bincount(state[visits > 0], minlength=S)
-    pooled = diags_array(1 / np.maximum(n_seen, 1)) @ (spaces.pair_incidence() @ seen)
+    shape = (spaces.n_pairs, spaces.n_states)
+    arrivals = csr_array((share, counts.successor, counts.successor_start), shape=shape)
+    closed = close(spaces)
+    n_pairs, S, state = closed.n_pairs, closed.n_states, closed.pair_state
+    is_left, is_known, start = is_left[kept], is_known[kept], start[kept]
     begin = csr_array(start[None, :])
+    ending = csr_array((arrivals @ is_end.astype(np.float64))[:, None])
+    seen = csr_array(arrivals[:, kept] + ending @ begin)
+    n_seen = np.bincount(state[visits > 0], minlength=S)
+    pooled = diags_array(1 / np.maximum(n_seen, 1)) @ (closed.pair_incidence() @ seen)
     itself = diags_array(np.ones(S)).tocsr()
     # One row of `sources` for each pair: its own, its state's, the start, or the state itself.
     sources = vstack([seen, pooled, begin, itself]).tocsr()
@@ -150,4 +170,4 @@ def _graph(
     if restart > 0:
         starts_again = csr_array(np.where(is_known[state], restart, 0.0)[:, None])
         P = diags_array(np.where(is_known[state], 1 - restart, 1.0)) @ P + starts_again @ begin
-    return with_rows(spaces, P, start)
+    return with_rows(closed, P, start)

@@ -45,7 +45,7 @@ def exploration_limits(graph: TransitionGraph) -> Limits:
     too_large = "the model is large; `allocate` with `kappa=` inf finds the optimum"
     if graph.n_states > MOST_STATES:
         return Limits(None, None, too_large)
-    if NormalEquations(flow_rows(graph)).multiplications > MOST_MULTIPLICATIONS:
+    if NormalEquations(flow_rows(graph.closed)).multiplications > MOST_MULTIPLICATIONS:
         return Limits(None, None, too_large)
     try:
         found = optimum(graph, squared_l2_complexity(graph))

@@ -24,6 +24,7 @@ from mdpdsl.explore.plugins import (
 )
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.counts import Counts, merge, no_counts
+from mdpdsl.graph.ends import settle
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.sequences import TransitionTable
@@ -50,15 +51,23 @@ class PlainExplorer:
         self._spaces = spaces
         self._flags = accepted_flags(self.explorer.observe)
         self._pairs: dict[tuple[int, int], int] = {}  # those chosen so far
-        self._table = TransitionTable(spaces.n_pairs, spaces.n_states)
+        self._table = TransitionTable(spaces.n_pairs, 2 * spaces.n_states)
+        self.starts: IntArray = np.zeros(spaces.n_states, np.int64)
+        self._is_declared = np.zeros(spaces.n_states, np.bool_)
+        if spaces.ends is not None:
+            self._is_declared = spaces.ends
         self._pending: list[int] = []  # transitions not yet in the table
         self._before = no_counts(spaces.n_pairs)
         self._done = 0
-        self._is_between_episodes = False
+        self._is_between_episodes = False  # of the experience
+        self._is_in_episode = False
 
     @property
     def counts(self) -> Counts:
-        """All transitions observed so far, those that the trial began with included."""
+        """All transitions observed so far, those that the trial began with included, in open form.
+
+        See `graph.ends`: an end that the model does not declare is a successor of its own.
+        """
         self._count()
         return merge(self._before, self._table.counts())
 
@@ -72,6 +81,9 @@ class PlainExplorer:
 
     def act(self, state: int) -> int:
         """Return the action that the explorer takes in a state; raise ExplorerError if it fails."""
+        if not self._is_in_episode:
+            self._is_in_episode = True
+            self.starts[state] += 1
         action = self._called("act", self.explorer.act, state)
         if type(action) is int and (state, action) in self._pairs:
             return action
@@ -89,22 +101,34 @@ class PlainExplorer:
         if pair is None:
             pair = self._spaces.pair(state, action)
         self.visits[pair] += 1
-        self._pending.append(pair * self._spaces.n_states + next_state)
+        S = self._spaces.n_states
+        arrival = next_state + S if ended and not self._is_declared[next_state] else next_state
+        self._pending.append(pair * 2 * S + arrival)
+        self._is_in_episode = not (ended or cut)
         self._done += 1
 
-    def estimate(self) -> TransitionGraph:
-        """Return the model estimated from the counts."""
-        return estimated_graph(self.counts, self._spaces, self.settings.prior)
+    def break_off(self) -> None:
+        """Let the episode stop after an outcome that cannot be observed: a new one starts."""
+        self._is_in_episode = False
 
-    def learn_counts(self, counts: Counts, steps_done: int = 0) -> None:
-        """Let the explorer observe transitions counted elsewhere, pair by pair."""
+    def estimate(self) -> TransitionGraph:
+        """Return the model estimated from the counts, with the ends found."""
+        settled = settle(self._spaces, self.counts, self.starts)
+        return estimated_graph(settled.counts, settled.graph, self.settings.prior)
+
+    def learn_counts(
+        self, counts: Counts, steps_done: int = 0, starts: IntArray | None = None
+    ) -> None:
+        """Let the explorer observe transitions counted elsewhere, pair by pair, in open form."""
         pairs = np.repeat(np.arange(self._spaces.n_pairs), np.diff(counts.successor_start))
         states, actions = self._spaces.pair_state[pairs], self._spaces.pair_action[pairs]
         columns = (states, actions, counts.successor, counts.count)
         for state, action, successor, n in zip(*(c.tolist() for c in columns), strict=True):
             for _ in range(n):
-                self._show(state, action, Outcome(successor))
+                self._show(state, action, self._outcome(successor))
         self.visits += counts.visits
+        if starts is not None:
+            self.starts += starts
         self._before = merge(self._before, counts)
         self._done += steps_done
 
@@ -126,6 +150,12 @@ class PlainExplorer:
             done += 1
         self._count()
         return done
+
+    def _outcome(self, arrival: int) -> Outcome:
+        """Return the outcome that an arrival in open form stands for."""
+        S = self._spaces.n_states
+        state = arrival - S if arrival >= S else arrival
+        return Outcome(state, ended=arrival >= S or bool(self._is_declared[state]))
 
     def _step(self, experience: Experience) -> bool:
         """Do one step; return False if the experience has no answer left."""

@@ -13,7 +13,6 @@ import numpy as np
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import StoredModel
 from mdpdsl.diagnostics import RunError
-from mdpdsl.estimate.confidence_sets import ConfidenceSets
 from mdpdsl.estimate.metrics import Measures, history_arrays, measure
 from mdpdsl.estimate.reference import (
     Reference,
@@ -22,14 +21,13 @@ from mdpdsl.estimate.reference import (
     truth_reference,
 )
 from mdpdsl.estimate.run_result import RunResult, RunTrial
-from mdpdsl.estimate.saved import save_estimated_graph, stored_sets
+from mdpdsl.estimate.saved import save_estimated_graph, stored_sets, with_data_starts
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.files import write_arrays, write_json
 from mdpdsl.formats.npz import save_graph
 from mdpdsl.graph.counts import Counts
-from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.order import LoggedTransitions, load_transitions, save_transitions
-from mdpdsl.runs.arrays import DAMAGE, read_counts, read_metrics, save_counts
+from mdpdsl.runs.arrays import DAMAGE, read_counts, read_metrics, read_settled, save_counts
 from mdpdsl.runs.directory import (
     COUNTS,
     EPISODES,
@@ -75,7 +73,7 @@ class ExploreRun(RunResult):
 
     @property
     def failure_rate(self) -> float:
-        """The share of trials that left a pair unvisited."""
+        """The share of trials that left a pair unvisited, in a live run one that could be tried."""
         return self.figures.failure_rate
 
     @property
@@ -113,14 +111,16 @@ class ExploreRun(RunResult):
             "run": None if self.path is None else str(self.path),
         }
 
-    def save(self, path: str | Path) -> ExploreRun:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> ExploreRun:
         """Write a folder that `mdpdsl.open_run` reads; return the result with its path.
 
         A live run cannot be saved afterwards: `out` keeps every observation from the start.
         """
         if self.kind == "live":
             raise RunError("a live run is saved while it runs; give `out=` when you start it")
-        with RunDirectory.create(Path(path), self.configuration, self.model.source.text) as run:
+        with RunDirectory.create(
+            Path(path), self.configuration, self.model.source.text, overwrite=overwrite
+        ) as run:
             save_start(run, self.model, self.logged, self.warm_start)
             return save_results(run, self)
 
@@ -147,7 +147,7 @@ def save_results(run: RunDirectory, result: ExploreRun) -> ExploreRun:
         folder = run.trial(trial.index)
         save_counts(trial.counts, folder / COUNTS)
         write_arrays(folder / METRICS, dict(trial.metrics))
-        save_estimated_graph(folder, trial.counts, result.model, result.prior)
+        save_estimated_graph(folder, trial.counts, result.model, result.graph, result.prior)
         if (folder / EPISODES).exists():
             assert result.summary is not None
             _write_gaps(folder / EPISODES, result.summary.utility_optimum)
@@ -184,7 +184,12 @@ def open_explore_run(place: RunPlace, one: Path | None) -> ExploreRun:
             f"{run.path}: the model now builds to another hash than when the run started; the "
             "versions differ, so run it again"
         )
-    counts = [read_counts(folder / COUNTS, graph.n_pairs, graph.n_states) for folder in folders]
+    settled = None
+    if is_live:
+        settled = with_data_starts(model, read_settled(folders[0] / COUNTS, graph))
+        counts = [settled.counts]
+    else:
+        counts = [read_counts(folder / COUNTS, graph.n_pairs, graph.n_states) for folder in folders]
     logged = _logged(run) if configuration.options.log is not None else None
     if is_live:
         reference = estimate_reference(counts)
@@ -201,7 +206,8 @@ def open_explore_run(place: RunPlace, one: Path | None) -> ExploreRun:
         configuration=configuration,
         trials=tuple(trials),
         reference=reference,
-        sets=_sets(run.path, counts[0], graph, configuration) if is_live else None,
+        sets=None if settled is None else stored_sets(run.path, settled, configuration.settings),
+        settled=settled,
         path=run.path,
         settings=ExploreSettings(**configuration.settings),
         summary=None if record is None else decoded(ExploreRecord, record),
@@ -242,10 +248,3 @@ def _trial(
 
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else value
-
-
-def _sets(
-    folder: Path, counts: Counts, graph: TransitionGraph, configuration: RunConfiguration
-) -> ConfidenceSets:
-    settings = configuration.settings
-    return stored_sets(folder, counts, graph, settings["delta"], settings["radius"])

@@ -17,8 +17,9 @@ from mdpdsl.explore.replay.replayed import ReplayedTarget, read_replayed_log, re
 from mdpdsl.explore.result import ExploreRun, save_results, save_start
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.target import SimulatedTarget, Target, Trials, configuration_of
-from mdpdsl.explore.warm_start import WarmStart, load_warm_start, warm_start_of
+from mdpdsl.explore.warm_start import WarmStart, load_warm_start, require_no_new_ends, warm_start_of
 from mdpdsl.logs.order import load_transitions
+from mdpdsl.logs.reading_options import USUAL, ReadingOptions, split_options
 from mdpdsl.progress import Progress
 from mdpdsl.runs.arrays import DAMAGE
 from mdpdsl.runs.directory import REPLAYED_LOG, RunDirectory, new_folder, require_new
@@ -53,6 +54,7 @@ def explore(
     env_arguments: Mapping[str, Any] | None = None,
     warm_start: Sequence[str | Path] | WarmStart = (),
     out: str | Path | bool | None = None,
+    overwrite: bool = False,
     resume: str | Path | None = None,
     jobs: int | None = None,
     cluster: str | None = None,
@@ -67,17 +69,21 @@ def explore(
     Gymnasium environment) a live system is explored.
 
     `algorithm` is the name of an explorer, or a class with `act` and `observe`. `settings` are
-    those of `ExploreSettings`; they override the model's `explore` block. `warm_start` names logs
-    and runs whose counts the explorer starts with. Everything stays in memory unless `out` names a
+    those of `ExploreSettings`; they override the model's `explore` block. They may also have the
+    options of `estimate` for reading logs, such as `decimal`. `warm_start` names logs and runs
+    whose counts the explorer starts with. Everything stays in memory unless `out` names a
     folder (True: a new one under `runs/`). Ctrl-C returns what was done so far; a run with a folder
     continues with `resume`.
+
+    An earlier run in `out` is replaced only if you `overwrite` it.
 
     >>> import mdpdsl
     >>> run = mdpdsl.explore(mdpdsl.load("riverswim"), kappa=2, steps=1_000, trials=2)
     >>> run.failure_rate, run.worst > run.optimum["worst"]
     (0.0, True)
     """
-    given = {"kappa": kappa, "steps": steps, **settings}
+    reading, others = split_options(settings)
+    given = {"kappa": kappa, "steps": steps, **others}
     name, explorer = explorer_of(algorithm)
     given["algorithm"] = name
     require_settings(given)
@@ -89,19 +95,21 @@ def explore(
         "cluster": cluster,
     }
     _require_one_system(arguments, env_arguments)
-    require_about_log(log, offer, time_step, separate_files, given)
+    unused = USUAL if _is_given(warm_start) else reading
+    require_about_log(log, offer, time_step, separate_files, unused, given)
     chosen = {key: value for key, value in given.items() if value is not None}
     if resume is not None:
         is_other = model is not None and system is None
-        others = (trials, seed, log, env, warm_start or None, None if explorer else name)
-        if is_other or len(chosen) > (name is not None) or any(o is not None for o in others):
+        new = (trials, seed, log, env, warm_start or None, None if explorer else name)
+        if is_other or len(chosen) > (name is not None) or any(one is not None for one in new):
             raise RunError("a resumed run keeps its model and settings; give `resume=` alone")
         return _resumed(Path(resume), model, system, explorer, jobs, cluster, progress)
     if model is None:
         raise SettingsError("give a model, or `resume=` the folder of a run")
     explored = as_model(model)
     if isinstance(out, str | Path):
-        require_new(Path(out), "choose another `out=`, or continue it with `resume=`")
+        hint = "choose another `out=`, continue it with `resume=`"
+        require_new(Path(out), hint, overwrite=overwrite)
     if env is not None or system is not None:
         from mdpdsl.explore.live.explored_system import explore_system
 
@@ -114,10 +122,12 @@ def explore(
             env_arguments or {},
             warm_start,
             out,
+            overwrite,
             _seed(explored, seed),
             progress,
             chosen,
             explorer,
+            reading,
         )
     target: Target
     start: WarmStart | None = None
@@ -128,10 +138,12 @@ def explore(
             offer=offer,
             separate_files=separate_files,
             time_step=time_step,
+            reading=reading,
             progress=progress,
         )
     else:
-        start = warm_start_of(explored, warm_start, progress)
+        start = warm_start_of(explored, warm_start, progress, reading)
+        require_no_new_ends(start, explored)
         target = SimulatedTarget(explored, None if start is None else start.counts)
     chosen_settings = target.settings(chosen)
     target.require(chosen_settings, explorer)
@@ -151,7 +163,7 @@ def explore(
             else Path(out)
         )
         source = target.model.source.text
-        with RunDirectory.create(folder, configuration, source) as run:
+        with RunDirectory.create(folder, configuration, source, overwrite=overwrite) as run:
             logged = target.logged if isinstance(target, ReplayedTarget) else None
             save_start(run, target.model, logged, None if start is None else start.counts)
             return _finished(run, target, configuration, chosen_settings, how, explorer)
@@ -275,6 +287,7 @@ def require_about_log(
     offer: str | None,
     time_step: float | None,
     separate_files: bool,
+    reading: ReadingOptions,
     given: Mapping[str, object],
 ) -> None:
     """Refuse arguments about a log if there is none."""
@@ -282,7 +295,7 @@ def require_about_log(
 
     if log is None:
         about = {"offer": offer, "time_step": time_step, "separate_files": separate_files}
-        for name, value in about.items():
+        for name, value in (about | reading.changed).items():
             if value:
                 raise SettingsError(f"`{name}=` is about a log; name one with `log=`")
     elif given.get("simulate") is not None:

@@ -270,7 +270,7 @@ def explore_record(
         residual=summary.residual,
         versions=configuration.versions,
         finished=is_finished,
-        **what_is_left_out(counts, model, settings.prior),
+        **what_is_left_out(counts, model, model.graph, settings.prior),
         **rest,
     )
 
@@ -293,6 +293,7 @@ def explore_run(
         trials=tuple(trials),
         reference=reference,
         sets=None,
+        settled=None,
         path=None,
         settings=settings,
         summary=record,

@@ -34,7 +34,7 @@ from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.memory import Memory
+from mdpdsl.kernels.memory import restored
 from mdpdsl.programs.threads import in_one_thread
 from mdpdsl.runs.directory import EPISODES, STATE
 from mdpdsl.simulate.failures import SimulationError
@@ -155,11 +155,10 @@ class Trial(AnyTrial[Explorer]):
         if not path.exists():
             return
         with np.load(path, allow_pickle=False) as saved:
-            arrays = {name: saved[name] for name in Memory._fields if name in saved}
+            self.explorer.memory = restored(self.explorer.memory, saved)
             position = {name: saved[name] for name in self.experience.saved()}
             record = json.loads(str(saved["record"]))
         explorer = self.explorer
-        explorer.memory = explorer.memory._replace(**arrays)
         explorer.generator.bit_generator.state = record["explorer_generator"]
         self._take_up(record, position)
         if explorer.episodes is not None:
@@ -278,6 +277,8 @@ def continue_trial(
     pending = [t for t in checkpoints(settings.steps) if t > trial.done]
     chunk = 1_000
     saved_at = time.perf_counter()
+    if isinstance(trial, Trial):
+        trial.explorer.note_first_start(trial.state)  # before it plans
     while pending and not trial.experience.has_ended:
         begin = time.perf_counter()
         n = min(chunk, pending[0] - trial.done, explorer.prepare(true_c))

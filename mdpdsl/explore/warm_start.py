@@ -14,12 +14,15 @@ from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import LogProblem, MdpdslWarning, RunError
 from mdpdsl.graph.counts import Counts, counts_from, merge, no_counts
+from mdpdsl.graph.describe import state_text
+from mdpdsl.graph.ends import open_counts, settle
 from mdpdsl.graph.space import IntArray, Product, Variable
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 from mdpdsl.logs.count import LogCounts, count_logs
+from mdpdsl.logs.reading_options import USUAL, ReadingOptions
 from mdpdsl.logs.rejections import DUPLICATE_TIME
 from mdpdsl.progress import Progress, shown
-from mdpdsl.runs.arrays import read_counts
+from mdpdsl.runs.arrays import read_counts, read_settled
 from mdpdsl.runs.directory import COUNTS, LIVE_LOG, WARM_START, RunDirectory, is_run
 from mdpdsl.runs.records import RunConfiguration, WarmStartRecord
 from mdpdsl.runs.run_models import resumed_model
@@ -29,7 +32,7 @@ from mdpdsl.runs.run_models import resumed_model
 class WarmStart:
     """The counts that a run starts with, and their sources."""
 
-    counts: Counts
+    counts: Counts  # in open form (`graph.ends`)
     sources: tuple[str, ...]
     rejected: dict[str, int] = field(default_factory=dict)
     problems: tuple[LogProblem, ...] = ()
@@ -48,6 +51,7 @@ def warm_start_of(
     model: Model,
     given: Sequence[Any] | WarmStart,
     progress: bool | Progress | None = None,
+    reading: ReadingOptions = USUAL,
 ) -> WarmStart | None:
     """Read the counts to start with; warn about what could not be read. None without any source."""
     if isinstance(given, WarmStart):
@@ -57,7 +61,7 @@ def warm_start_of(
         return None
     with shown(progress, "reading the warm start", "rows") as update:
         show = None if update is None else lambda rows: update(rows, None, "rows")
-        found = warm_start(model.checked, model.graph, sources, show)
+        found = warm_start(model.checked, model.graph, sources, show, reading)
     assert found is not None
     for problem in found.problems:
         hint = f" ({problem.help})" if problem.help else ""
@@ -73,6 +77,7 @@ def warm_start(
     graph: TransitionGraph,
     sources: Sequence[Any],
     progress: Callable[[int], None] | None = None,
+    reading: ReadingOptions = USUAL,
 ) -> WarmStart | None:
     """Add up the counts of logs (files, folders, patterns) and of runs; None without any.
 
@@ -88,14 +93,33 @@ def warm_start(
     for run in runs:
         counts = merge(counts, _run_counts(run, graph))
     if logs:
-        read = _read(model, graph, logs, progress)
+        read = _read(model, graph, logs, progress, reading)
         counts = merge(counts, read.counts)
         rejected, problems = dict(read.rejected.counts), read.problems
     if counts.n_transitions == 0:
         reasons = ", ".join(f"{reason}: {n:,}" for reason, n in rejected.items())
         why = f" (rejected: {reasons})" if reasons else ""
         raise RunError(f"the warm start has no transition of {model.name}{why}")
+    counts = _without_declared_ends(counts, graph)
     return WarmStart(counts, tuple(map(_source_name, sources)), rejected, problems)
+
+
+def require_no_new_ends(start: WarmStart | None, model: Model) -> None:
+    """Raise RunError if a warm start shows ends that a model to simulate does not declare."""
+    graph = model.graph
+    if start is None or not np.any(start.counts.successor >= graph.n_states):
+        return
+    state = int(start.counts.successor.max()) - graph.n_states
+    raise RunError(
+        f"the warm start has episodes that end in {state_text(graph, state)}, where {model.name} "
+        "has no end; add `end when` to the model"
+    )
+
+
+def _without_declared_ends(counts: Counts, graph: TransitionGraph) -> Counts:
+    """Return open counts in which only ends that the model does not declare are apart."""
+    settled = settle(graph, counts, np.zeros(graph.n_states, np.int64))
+    return counts if settled.has_changed else settled.counts
 
 
 def _is_run(source: Any) -> bool:
@@ -112,7 +136,7 @@ def load_warm_start(
     """Return the counts that a run started with; None if it had no warm start."""
     if configuration.warm_start is None:
         return None
-    return _load(folder / WARM_START, graph.n_pairs, graph.n_states)
+    return _load(folder / WARM_START, graph.n_pairs, 2 * graph.n_states)
 
 
 def _read(
@@ -120,14 +144,17 @@ def _read(
     graph: TransitionGraph,
     logs: Sequence[Any],
     progress: Callable[[int], None] | None,
+    reading: ReadingOptions,
 ) -> LogCounts:
     """Count logs; if files number their episodes alike, treat them as different episodes.
 
     Logs of several runs do so: read as one log, two rows would have the same episode and time.
     """
-    read = count_logs(model, graph, logs, progress=progress)
+    read = count_logs(model, graph, logs, progress=progress, options=reading)
     if len(read.files) > 1 and DUPLICATE_TIME in read.rejected.counts:
-        apart = count_logs(model, graph, logs, are_files_separate=True, progress=progress)
+        apart = count_logs(
+            model, graph, logs, are_files_separate=True, progress=progress, options=reading
+        )
         if apart.counts.n_transitions > read.counts.n_transitions:
             return apart
     return read
@@ -144,11 +171,11 @@ def _run_counts(path: Path, graph: TransitionGraph) -> Counts:
             hint += f", or use its log, {path / LIVE_LOG}"
         raise RunError(f"{path} has no counts yet; {hint}")
     if configuration.hash == graph.hash:
-        return _sum([_load(file, graph.n_pairs, graph.n_states) for file in files])
+        return _sum([_load_settled(file, graph) for file in files])
     spaces = resumed_model(run, configuration).graph
     if spaces.hash != configuration.hash:
         raise RunError(f"{path}: its model now builds to another hash than when the run was made")
-    counts = _sum([_load(file, spaces.n_pairs, spaces.n_states) for file in files])
+    counts = _sum([_load_settled(file, spaces) for file in files])
     return _translated(counts, spaces, graph, path)
 
 
@@ -168,7 +195,9 @@ def _translated(
     pair_of = np.full(spaces.n_pairs, -1)
     pair_of[seen] = _pairs(graph, state_of[spaces.pair_state[seen]], spaces.pair_action[seen])
     pairs = pair_of[np.repeat(np.arange(spaces.n_pairs), np.diff(counts.successor_start))]
-    successors = state_of[counts.successor]
+    is_end = counts.successor >= spaces.n_states
+    successors = state_of[counts.successor % spaces.n_states]
+    successors = np.where((successors >= 0) & is_end, successors + graph.n_states, successors)
     n_lost = int(counts.count[(pairs < 0) | (successors < 0)].sum())
     if n_lost:
         raise RunError(
@@ -207,6 +236,15 @@ def _sum(parts: Sequence[Counts]) -> Counts:
     for part in parts[1:]:
         total = merge(total, part)
     return total
+
+
+def _load_settled(path: Path, spaces: TransitionGraph) -> Counts:
+    """Return the counts of a run in open form."""
+    try:
+        found = read_settled(path, spaces)
+    except (OSError, ValueError) as error:
+        raise RunError(f"cannot read the counts of the warm start: {error}") from None
+    return open_counts(found.counts, spaces, found.found.tolist(), found.mixed.tolist())
 
 
 def _load(path: Path, n_pairs: int, n_states: int) -> Counts:

@@ -1,4 +1,7 @@
-"""Graphviz DOT: states and their actions, or communicating classes if there are over 200 states."""
+"""Graphviz DOT: states and their actions, or communicating classes if there are over 200 states.
+
+Ends have a double outline.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +48,8 @@ def _state(graph: TransitionGraph, state: int) -> list[str]:
     if names:
         text += "\\n" + _escape(", ".join(names))
         look += ', style=filled, fillcolor="#FFE39A"'
+    if graph.ends is not None and graph.ends[state]:
+        look += ", peripheries=2"
     p = float(graph.initial[state])
     if p == 0:
         return [f'  s{state} [label="{text}", {look}]']

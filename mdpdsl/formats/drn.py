@@ -1,6 +1,7 @@
 """Storm's DRN: states, their actions and successors one by one, with names, labels and rewards.
 
-With bounds, probabilities are intervals, `[lower, upper]`, as the header of the file states;
+An end is a state with the label `end` and one action `end`, which stays there. With bounds,
+probabilities are intervals, `[lower, upper]`, as the header of the file states;
 stormpy reads it with `build_model_from_drn[stormpy.Interval]`.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import FormatError
 from mdpdsl.formats.foreign import Format
+from mdpdsl.formats.loops import loop_notes, with_loops
 from mdpdsl.formats.names import prism_names
 from mdpdsl.formats.numbers import branch_chances, number_texts
 from mdpdsl.formats.prism import REWARD
@@ -33,6 +35,8 @@ def to_drn(
 def _lines(
     graph: TransitionGraph, name: str, bounds: Bounds | None, notes: tuple[str, ...]
 ) -> Iterator[str]:
+    looped, bounds = with_loops(graph, bounds)
+    notes, graph = (*notes, *loop_notes(graph, looped)), looped
     names = prism_names(graph, name)
     comments = [name, *notes, *(f"{what} is {new}" for what, new in names.renamed)]
     yield from (f"// {' '.join(text.split())}" for text in comments)

@@ -1,12 +1,14 @@
 """PRISM's explicit files: `.tra`, and `.sta`, `.lab`, `.srew`, `.trew` beside it.
 
 Writing: PRISM requires the same reward on all transitions of a choice, so a reward that depends on
-the next state is written as its expectation.
+the next state is written as its expectation. An end has the label `end` and one choice `end`, which
+stays there.
 
 Reading: a Markov chain is a graph with the single action `step`. Unnamed choices are named by their
 position, `a0`, `a1`, …; if two choices of a state share a name, numbers are appended. PRISM has
 sets of initial states, not distributions: all of them are equally likely. Rewards of states and of
-transitions are added.
+transitions are added. Ends that we wrote are ends again, as are states with the label `terminal`
+that are never left and have no reward.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from mdpdsl.diagnostics import FormatError
 from mdpdsl.files import write_text
 from mdpdsl.formats.explicit_tables import Lines, read_labels, read_lines, read_rewards, read_states
 from mdpdsl.formats.foreign import Format
+from mdpdsl.formats.loops import with_loops, without_loops
 from mdpdsl.formats.names import Names, prism_names
 from mdpdsl.formats.numbers import branch_chances, number_texts
 from mdpdsl.formats.prism import REWARD
@@ -56,6 +59,7 @@ def explicit_texts(graph: TransitionGraph, bounds: Bounds | None = None) -> dict
     """Return the text of each file by its ending; raise FormatError without dynamics."""
     if not graph.has_dynamics:
         raise FormatError("the dynamics of this model are unknown, so there is nothing to write")
+    graph, bounds = with_loops(graph, bounds)
     names = prism_names(graph, "model")
     parts = {
         ".tra": _transition_lines(graph, names, bounds),
@@ -291,7 +295,7 @@ def _read_graph(
     labels: Mapping[str, np.ndarray],
 ) -> TransitionGraph:
     try:
-        return branches.graph(states, named_actions(names), initial, labels)
+        return without_loops(branches.graph(states, named_actions(names), initial, labels))
     except ValueError as error:
         raise lines.error(str(error)) from None
 
@@ -315,5 +319,8 @@ class Explicit(Format):
     def write_intervals(
         self, intervals: IntervalGraph, name: str, path: Path, notes: tuple[str, ...]
     ) -> list[Path]:
-        """Write the files of an interval MDP."""
-        return write_explicit(intervals.graph, path, intervals.bounds)
+        """Write the files of an interval MDP, and a file of notes: a `.tra` has no comments."""
+        written = write_explicit(intervals.graph, path, intervals.bounds)
+        remarks = written[0].with_suffix(".notes.txt")
+        write_text(remarks, "\n".join((name, *notes)) + "\n")
+        return [*written, remarks]

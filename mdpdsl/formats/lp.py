@@ -5,6 +5,9 @@ gives the ordinary occupancy program):
 
 - oracle: max <w, d> with w = c^kappa, the gradient of U_kappa if all pairs have equal shares;
 - interior: max t with d >= t, whose optimum is t*.
+
+After an end, the next episode starts, so flows are those of the closed graph (`mdpdsl.graph.ends`),
+while c is that of the true rows.
 """
 
 from __future__ import annotations

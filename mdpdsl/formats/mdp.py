@@ -2,7 +2,8 @@
 
 Transitions become `on` lines, each for all states in which an action has the same effect. Some
 graphs cannot be expressed with their variables: they have an unreachable part of a product, or a
-start that is not drawn variable by variable. Their states become the values of one variable `s`.
+start that is not drawn variable by variable. Their states become the values of one variable `s`. A
+state in which only some episodes end becomes two, which differ in a further variable `ended`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from mdpdsl.diagnostics import FormatError
+from mdpdsl.formats.loops import with_distinct_twins
 from mdpdsl.formats.mdp_names import language_names
 from mdpdsl.formats.numbers import branch_chances, number_text
 from mdpdsl.formats.rules import (
@@ -44,6 +46,7 @@ def model_text(
     """Return the text of a model with this graph; raise FormatError without dynamics."""
     if not graph.has_dynamics:
         raise FormatError("the dynamics of this model are unknown, so there is nothing to write")
+    graph = with_distinct_twins(graph)
     if not _can_be_said(graph):
         notes = (*notes, "the states are numbered by one variable")
         graph = replace(graph, states=numbered_states(graph.n_states))
@@ -84,6 +87,10 @@ class _Text:
         for action in nowhere.tolist():  # every action needs a line, even if it is never available
             condition = self._condition(action, whole)
             yield f"on {condition} {'and' if ' when ' in condition else 'when'} false -> stay"
+        if graph.ends is not None:
+            yield ""
+        for box in [] if graph.ends is None else self._boxes(np.flatnonzero(graph.ends)):
+            yield f"end when {self._guard(box)}"
         if graph.reward is not None:
             yield from ("", *self._rewards())
         if graph.labels:
@@ -176,9 +183,12 @@ class _Text:
         return f"{named} when {' and '.join(parts)}" if parts else named
 
     def _set(self, states: IntArray) -> str:
-        others = np.setdiff1d(np.arange(self.graph.n_states), states, assume_unique=True)
-        boxes = boxes_of(self.cells, states, others)
+        boxes = self._boxes(states)
         return " or ".join(self._guard(box) or "true" for box in boxes) if boxes else "false"
+
+    def _boxes(self, states: IntArray) -> list[Box]:
+        others = np.setdiff1d(np.arange(self.graph.n_states), states, assume_unique=True)
+        return boxes_of(self.cells, states, others)
 
     def _guard(self, box: Box, prime: str = "", is_whole: bool = False) -> str:
         """Return the condition of a box, empty if it always holds."""

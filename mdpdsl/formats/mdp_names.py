@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
-from mdpdsl.compile.scope import RESERVED
+from mdpdsl.compile.scope import allowed_name
 from mdpdsl.graph.space import ActionSpace, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -58,14 +57,6 @@ def language_names(graph: TransitionGraph, name: str) -> tuple[TransitionGraph, 
         labels=labels,
     )
     return found, renamed, allowed_name(name)
-
-
-def allowed_name(text: str) -> str:
-    """Turn a text into a name: letters, digits and underscores, and not a keyword."""
-    name = re.sub(r"\W+", "_", re.sub(r"-(?=[0-9.])", "m", text)).strip("_") or "_"
-    name = text if re.fullmatch(r"[^\W\d]\w*", text) else name
-    name = f"_{name}" if name[0].isdigit() else name
-    return f"{name}_" if name in RESERVED else name
 
 
 def _names_actions(variable: Variable) -> bool:

@@ -45,7 +45,7 @@ def prism_names(graph: TransitionGraph, module: str) -> Names:
     taken: set[str] = set(RESERVED)
 
     def named(text: str, what: str, preferred: str | None = None) -> str:
-        name = _free(identifier(preferred or text), taken)
+        name = free_name(identifier(preferred or text), taken)
         taken.add(name)
         if name != text:
             renamed.append((f"{what} `{text}`", name))
@@ -65,11 +65,11 @@ def prism_names(graph: TransitionGraph, module: str) -> Names:
     taken_labels: set[str] = set(RESERVED_LABELS)
     labels = {}
     for label in graph.labels:
-        labels[label] = _free(identifier(label), taken_labels)
+        labels[label] = free_name(identifier(label), taken_labels)
         taken_labels.add(labels[label])
         if labels[label] != label:
             renamed.append((f"label `{label}`", labels[label]))
-    name = _free(identifier(module), taken)
+    name = free_name(identifier(module), taken)
     return Names(variables, actions, tuple(members), labels, name, tuple(renamed))
 
 
@@ -84,7 +84,7 @@ def _is_plain(text: str) -> bool:
     return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text) is not None
 
 
-def _free(name: str, taken: Iterable[str]) -> str:
+def free_name(name: str, taken: Iterable[str]) -> str:
     """Return a name that is not taken, with a number appended if necessary."""
     known, number, free = set(taken), 1, name
     while free in known:

@@ -36,6 +36,7 @@ ARRAYS = (
     "initial",
     "reward",
     "branch_reward",
+    "ends",
 )
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -56,6 +57,7 @@ def to_npz(
         "states": [_variable_header(v) for v in graph.states.variables],
         "actions": [_variable_header(v) for v in graph.actions.product.variables],
         "labels": list(graph.labels),
+        **({"twins": graph.states.n_twins} if graph.states.n_twins else {}),
     }
     arrays: dict[str, npt.NDArray[Any]] = {
         "header": np.array(json.dumps(header)),
@@ -140,7 +142,7 @@ def _graph(header: Mapping[str, Any], arrays: Arrays) -> TransitionGraph:
     states = Product(tuple(_variable("state", h, arrays) for h in header["states"]))
     actions = Product(tuple(_variable("action", h, arrays) for h in header["actions"]))
     return TransitionGraph(
-        states=StateSpace(states, arrays["codes"]),
+        states=StateSpace(states, arrays["codes"], int(header.get("twins", 0))),
         actions=ActionSpace(actions),
         labels={name: arrays[f"label.{name}"] for name in header["labels"]},
         **{name: arrays[name] for name in ARRAYS if name in arrays},

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from mdpdsl.diagnostics import FormatError
-from mdpdsl.files import write_arrays, write_text
+from mdpdsl.files import require_absent, write_arrays, write_text
 from mdpdsl.graph.policy import Policy
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, Product, Value, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -45,7 +45,9 @@ def check_policy_path(path: Path) -> None:
         raise PolicyError(f"the file must end in {', '.join(SUFFIXES)}, not `{path.name}`")
 
 
-def save_policy(policy: Policy, graph: TransitionGraph, path: str | Path) -> None:
+def save_policy(
+    policy: Policy, graph: TransitionGraph, path: str | Path, *, overwrite: bool = False
+) -> None:
     """Write a policy in the format of the file's ending: `.csv`, `.json` or `.npz`.
 
     >>> import mdpdsl
@@ -54,6 +56,7 @@ def save_policy(policy: Policy, graph: TransitionGraph, path: str | Path) -> Non
     """
     path = Path(path)
     check_policy_path(path)
+    require_absent(path, overwrite)
     if path.suffix == ".npz":
         texts = {
             "kind": KIND,
@@ -209,8 +212,7 @@ def _from_table(
     probability = np.zeros(graph.n_pairs)
     probability[pair[has_state]] = given[has_state]
     _check_sums(path, graph, probability)
-    sums = np.add.reduceat(probability, graph.pair_start[:-1])
-    return np.asarray(probability / np.repeat(sums, np.diff(graph.pair_start)))
+    return np.asarray(probability / _sums(graph, probability)[graph.pair_state])
 
 
 def _codes(path: Path, product: Product, columns: dict[str, list[object]]) -> IntArray:
@@ -260,8 +262,10 @@ def _check_sums(path: Path, graph: TransitionGraph, probability: FloatArray) -> 
         raise PolicyError(f"{path} has {len(probability)} pairs; the model has {graph.n_pairs}")
     if not np.all(probability >= 0):
         raise PolicyError(f"{path} has a probability that is negative or not a number")
-    sums = np.add.reduceat(probability, graph.pair_start[:-1])
+    sums = _sums(graph, probability)
     far = np.abs(sums - 1) > SUM_TOLERANCE
+    if graph.ends is not None:
+        far &= ~graph.ends
     if far.any():
         state = int(np.argmax(far))
         shown = ", ".join(f"{k} = {_text(v)}" for k, v in graph.states.native(state).items())
@@ -269,3 +273,8 @@ def _check_sums(path: Path, graph: TransitionGraph, probability: FloatArray) -> 
         others = int(far.sum()) - 1
         more = f" (and {others:,} other states)" if others else ""
         raise PolicyError(f"{path}: the state {shown} {what}{more}")
+
+
+def _sums(graph: TransitionGraph, probability: FloatArray) -> FloatArray:
+    """Return the sum over the actions of each state, [n_states]; an end has none."""
+    return np.bincount(graph.pair_state, probability, graph.n_states).astype(np.float64)

@@ -1,9 +1,10 @@
 """PRISM source: one module with the declared variables, and a command for each rule.
 
 Enumerations are integers with named constants. A real variable, or one over a set of numbers, is
-the index of its cell, and a comment lists the cells. Probabilities have all their digits. With
-bounds they are intervals, `[lower,upper]`, which PRISM (4.8 and newer) and Storm read as an
-interval MDP.
+the index of its cell, and a comment lists the cells. Probabilities have all their digits. An end
+has the label `end` and one command `[end]`, which stays there, because PRISM treats a state without
+a command as an error of the model. With bounds, probabilities are intervals, `[lower,upper]`, which
+PRISM (4.8 and newer) and Storm read as an interval MDP.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import FormatError
 from mdpdsl.formats.foreign import Format
+from mdpdsl.formats.loops import loop_notes, with_loops
 from mdpdsl.formats.names import Names, prism_names
 from mdpdsl.formats.numbers import branch_chances, number_text
 from mdpdsl.formats.rules import (
@@ -46,7 +48,9 @@ def to_prism(
     """Return a graph as PRISM source; raise FormatError if its dynamics are unknown."""
     if not graph.has_dynamics:
         raise FormatError("the dynamics of this model are unknown, so there is nothing to write")
-    return "\n".join(_Writer(graph, prism_names(graph, name)).lines(name, bounds, notes)) + "\n"
+    looped, bounds = with_loops(graph, bounds)
+    notes = (*notes, *loop_notes(graph, looped))
+    return "\n".join(_Writer(looped, prism_names(looped, name)).lines(name, bounds, notes)) + "\n"
 
 
 class _Writer:

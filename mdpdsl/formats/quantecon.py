@@ -1,4 +1,7 @@
-"""QuantEcon's state-action-pair arrays: `DiscreteDP(R, Q, beta, s_indices, a_indices)`."""
+"""QuantEcon's state-action-pair arrays: `DiscreteDP(R, Q, beta, s_indices, a_indices)`.
+
+QuantEcon needs an action in every state: in an end, the first one stays there, with the reward 0.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class QuantEconArrays:
 
     s_indices: IntArray  # [n_pairs]
     a_indices: IntArray  # [n_pairs]
-    R: FloatArray  # [n_pairs]  expected rewards; 0 if the model declares none
+    R: FloatArray  # [n_pairs]  expected rewards; 0 if the model declares none, and in ends
     Q: csr_matrix  # [n_pairs, n_states]
 
 
@@ -44,7 +47,7 @@ def quantecon_arrays(model: Model | TransitionGraph) -> QuantEconArrays:
     if not graph.has_dynamics:
         raise FormatError("the dynamics of this model are unknown, so there is no Q")
     pairs = to_pair_matrix(graph)
-    rewards = np.zeros(graph.n_pairs) if pairs.rewards is None else pairs.rewards
+    rewards = np.zeros(len(pairs.states)) if pairs.rewards is None else pairs.rewards
     # QuantEcon multiplies with `*`, which is the matrix product only for the older class.
     return QuantEconArrays(pairs.states, pairs.actions, rewards, csr_matrix(pairs.transitions))
 

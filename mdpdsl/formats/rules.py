@@ -46,6 +46,7 @@ def grouped_rules(
 ) -> Iterator[Rule]:
     """Yield rules that together describe the graph; no two rules of an action share a state.
 
+    A rule may contain ends, where nothing happens, whatever the rules say.
     `chances` are the probabilities of the branches as texts, `moving` the kinds of variables that
     can be changed by an amount.
     """
@@ -53,6 +54,7 @@ def grouped_rules(
     rows = [tuple(row) for row in cells.tolist()]
     can_move = [variable.kind in moving for variable in graph.states.variables]
     start, successor = graph.successor_start.tolist(), graph.successor.tolist()
+    acting = np.flatnonzero(np.diff(graph.pair_start))
     for action in range(graph.n_actions):
         pairs = np.flatnonzero(graph.pair_action == action).tolist()
         relative: list[tuple[Branch, ...]] = []
@@ -70,7 +72,7 @@ def grouped_rules(
         groups: defaultdict[tuple[Branch, ...], list[int]] = defaultdict(list)
         for pair, by, to in zip(pairs, relative, absolute, strict=True):
             groups[by if often[by] >= often[to] else to].append(int(graph.pair_state[pair]))
-        for branches, box in _boxes_of_groups(cells, groups):
+        for branches, box in _boxes_of_groups(cells, acting, groups):
             yield Rule(action, box, branches)
 
 
@@ -123,10 +125,10 @@ def cells_of(states: StateSpace) -> IntArray:
 
 
 def _boxes_of_groups(
-    cells: IntArray, groups: dict[tuple[Branch, ...], list[int]]
+    cells: IntArray, acting: IntArray, groups: dict[tuple[Branch, ...], list[int]]
 ) -> Iterator[tuple[tuple[Branch, ...], Box]]:
     n_large = sum(len(members) > 1 for members in groups.values())
-    everything = np.arange(len(cells)) if n_large * len(cells) <= MOST_LOOKED_AT else None
+    everything = acting if n_large * len(acting) <= MOST_LOOKED_AT else None
     for branches, members in groups.items():
         inside = np.array(members)
         others = None

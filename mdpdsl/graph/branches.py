@@ -42,12 +42,27 @@ class Branches:
         actions: ActionSpace,
         initial: FloatArray,
         labels: Mapping[str, BoolArray] | None = None,
+        ends: BoolArray | None = None,
     ) -> TransitionGraph:
         """Return the graph of these branches; raise ValueError if they are not a valid MDP.
 
         Branches with probability 0 are dropped, branches of a pair to the same state are added up
         (with the mean of their rewards), and rows are normalised to remove rounding errors.
+        Branches that leave an end are dropped, and episodes start in the other states.
         """
+        if ends is not None and ends.any():
+            initial = starts_outside(ends, initial)
+            return self._chosen(~ends[self.state])._graph(states, actions, initial, labels, ends)
+        return self._graph(states, actions, initial, labels, None)
+
+    def _graph(
+        self,
+        states: StateSpace,
+        actions: ActionSpace,
+        initial: FloatArray,
+        labels: Mapping[str, BoolArray] | None,
+        ends: BoolArray | None,
+    ) -> TransitionGraph:
         if not np.all(self.probability >= 0):
             raise ValueError("a probability is negative or not a number")
         parts = self._sorted_and_merged()
@@ -87,20 +102,29 @@ class Branches:
             reward=reward,
             branch_reward=branch_reward,
             labels=dict(labels or {}),
+            ends=ends,
         )
         graph.validate()
         return graph
 
+    def _chosen(self, places: BoolArray | IntArray) -> Branches:
+        return Branches(
+            state=self.state[places],
+            action=self.action[places],
+            target=self.target[places],
+            probability=self.probability[places],
+            reward=None if self.reward is None else self.reward[places],
+        )
+
     def _sorted_and_merged(self) -> Branches:
         order = np.lexsort((self.target, self.action, self.state))
-        order = order[self.probability[order] > 0]
-        state, action, target = self.state[order], self.action[order], self.target[order]
-        probability = self.probability[order]
-        reward = None if self.reward is None else self.reward[order]
-        is_new = np.ones(len(order), np.bool_)
+        ordered = self._chosen(order[self.probability[order] > 0])
+        state, action, target = ordered.state, ordered.action, ordered.target
+        probability, reward = ordered.probability, ordered.reward
+        is_new = np.ones(len(state), np.bool_)
         is_new[1:] = np.any(np.diff(np.stack([state, action, target]), axis=1) != 0, axis=0)
         if is_new.all():
-            return Branches(state, action, target, probability, reward)
+            return ordered
         first = np.flatnonzero(is_new)
         total = np.add.reduceat(probability, first)
         if reward is not None:
@@ -119,6 +143,18 @@ def numbered_states(n_states: int, name: str = "s") -> StateSpace:
 def named_actions(names: tuple[str, ...]) -> ActionSpace:
     """Return named actions."""
     return ActionSpace(Product((Variable("action", "enum", len(names), members=names),)))
+
+
+def starts_outside(ends: BoolArray, initial: FloatArray) -> FloatArray:
+    """Return the initial distribution, given that episodes do not start in an end."""
+    if ends.all():
+        raise ValueError("every state is an end")
+    if not initial[ends].any():
+        return initial
+    outside = np.where(ends, 0.0, initial)
+    if not outside.any():
+        raise ValueError("every initial state is an end")
+    return np.asarray(outside / outside.sum())
 
 
 def starts_of(counts: IntArray) -> IntArray:

@@ -49,7 +49,11 @@ class ClassStructure:
 
 
 def class_structure(graph: TransitionGraph) -> ClassStructure:
-    """Find the classes, group the small ones if there are too many to draw, and connect them."""
+    """Find the classes, group the small ones if there are too many to draw, and connect them.
+
+    They are those of the closed graph: after an end, the next episode starts.
+    """
+    graph = graph.closed
     classes = communicating_classes(graph)
     edges = class_edges(graph, classes)
     depth = _depth(classes.n_classes, edges, classes.is_closed)

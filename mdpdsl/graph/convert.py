@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdpdsl.graph.branches import Branches, named_actions, starts_of
-from mdpdsl.graph.space import FloatArray, IntArray, Product, StateSpace, Variable
+from mdpdsl.graph.ends import absorb
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 if TYPE_CHECKING:
@@ -26,18 +27,22 @@ if TYPE_CHECKING:
 class ActionMatrices:
     """One matrix per action. For MDP toolbox: `ValueIteration(list(m.transitions), m.rewards, …)`.
 
-    If an action is not available in a state, its row is empty and its reward is -inf.
+    If an action is not available in a state, its row is empty and its reward is -inf. In an end,
+    every action stays there and has the reward 0.
     """
 
     transitions: tuple[csr_array, ...]  # n_actions times [n_states, n_states]
     rewards: FloatArray | None  # [n_states, n_actions]  expected; None if none is declared
     initial: FloatArray  # [n_states]
+    ends: BoolArray | None = None  # [n_states]
 
 
 @dataclass(frozen=True, eq=False)
 class PairMatrix:
     """One row per pair. For QuantEcon: `DiscreteDP(m.rewards, m.transitions, beta, m.states,
     m.actions)`.
+
+    An end has one row, which stays there, with the reward 0 and the first action.
     """
 
     transitions: csr_array  # [n_pairs, n_states]
@@ -49,7 +54,7 @@ class PairMatrix:
 
 def to_scipy(graph: TransitionGraph) -> ActionMatrices:
     """Return one transition matrix per action, and the rewards by state and action."""
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array, diags_array
 
     size = (graph.n_states, graph.n_states)
     n_successors = np.diff(graph.successor_start)
@@ -60,16 +65,22 @@ def to_scipy(graph: TransitionGraph) -> ActionMatrices:
         chosen = branch_action == action
         counts = np.bincount(branch_state[chosen], minlength=graph.n_states)
         row = (graph.probability[chosen], graph.successor[chosen], starts_of(counts))
-        matrices.append(csr_array(row, shape=size))
+        matrix = csr_array(row, shape=size)
+        if graph.ends is not None:
+            matrix = csr_array(matrix + diags_array(graph.ends.astype(np.float64)))
+        matrices.append(matrix)
     rewards = None
     if graph.reward is not None:
         rewards = np.full((graph.n_states, graph.n_actions), -np.inf)
         rewards[graph.pair_state, graph.pair_action] = graph.reward
-    return ActionMatrices(tuple(matrices), rewards, graph.initial.copy())
+        if graph.ends is not None:
+            rewards[graph.ends] = 0.0
+    return ActionMatrices(tuple(matrices), rewards, graph.initial.copy(), graph.ends)
 
 
 def to_pair_matrix(graph: TransitionGraph) -> PairMatrix:
     """Return one transition row per pair, with the pair's state, action and reward."""
+    graph, _ = absorb(graph)
     return PairMatrix(
         transitions=graph.transition_matrix().copy(),
         rewards=None if graph.reward is None else graph.reward.copy(),
@@ -116,12 +127,14 @@ def from_scipy(
     rewards: Any = None,
     initial: npt.ArrayLike | None = None,
     actions: Sequence[str] | None = None,
+    ends: BoolArray | None = None,
 ) -> TransitionGraph:
     """Return the graph of one transition matrix per action, sparse or dense, [n_states, n_states].
 
     An empty row means that the action is not available there. `rewards` is by state [n_states], by
     state and action [n_states, n_actions], or one matrix [n_states, n_states] per action. Without
-    `initial`, the initial state is uniform. The states are the values of an integer `s`.
+    `initial`, the initial state is uniform. The states are the values of an integer `s`. The rows
+    of `ends` [n_states] are ignored.
     """
     from scipy.sparse import csr_array
 
@@ -143,20 +156,23 @@ def from_scipy(
         reward=None,
     )
     if rewards is not None:
-        branches = branches.with_reward(_reward_of_branches(rewards, branches, n_states))
+        by_branch = _reward_of_branches(rewards, branches, n_states, len(matrices))
+        branches = branches.with_reward(by_branch)
     names = tuple(actions or (f"a{i}" for i in range(len(matrices))))
     if len(names) != len(matrices):
         raise ValueError(f"there are {len(names)} action names for {len(matrices)} matrices")
     states = StateSpace(Product((Variable("s", "int", n_states),)), np.arange(n_states))
     start = np.full(n_states, 1 / n_states) if initial is None else initial
-    return branches.graph(states, named_actions(names), np.array(start, dtype=np.float64))
+    start = np.array(start, dtype=np.float64)
+    return branches.graph(states, named_actions(names), start, ends=ends)
 
 
 def to_networkx(graph: TransitionGraph) -> networkx.MultiDiGraph:
     """Return a network with a node per state and an edge per branch, keyed by its action.
 
-    A node has `label`, `values` (by variable), `labels` and `initial`; an edge has `action`,
-    `probability` and, if rewards are declared, `reward`; the network has the spaces.
+    A node has `label`, `values` (by variable), `labels`, `initial` and, if episodes end there,
+    `end`; an edge has `action`, `probability` and, if rewards are declared, `reward`; the network
+    has the spaces.
     """
     import networkx
 
@@ -172,6 +188,7 @@ def to_networkx(graph: TransitionGraph) -> networkx.MultiDiGraph:
             values=graph.states.native(state),
             labels=tuple(name for name, states in graph.labels.items() if states[state]),
             initial=float(graph.initial[state]),
+            **({"end": True} if graph.ends is not None and graph.ends[state] else {}),
         )
     n_successors = np.diff(graph.successor_start)
     reward = graph.branch_reward
@@ -195,9 +212,9 @@ def from_networkx(network: networkx.MultiDiGraph) -> TransitionGraph:
     """Return the graph of a network made by `to_networkx`, or by hand.
 
     Every edge needs a `probability` and an `action` (in a DiGraph, too), and may have a `reward`;
-    nodes may have `initial` and `labels`. Without the spaces of `to_networkx`, the states are an
-    integer `s`, or an enumeration if every node is a name; actions are in order of appearance; and
-    if no node has `initial`, the initial state is uniform.
+    nodes may have `initial`, `labels` and `end`. Without the spaces of `to_networkx`, the states
+    are an integer `s`, or an enumeration if every node is a name; actions are in order of
+    appearance; and if no node has `initial`, the initial state is uniform.
     """
     nodes = {node: number for number, node in enumerate(network.nodes)}
     edges = list(network.edges(data=True))
@@ -221,21 +238,38 @@ def from_networkx(network: networkx.MultiDiGraph) -> TransitionGraph:
     initial = np.array([network.nodes[n].get("initial", 0.0) for n in nodes], dtype=np.float64)
     if not initial.any():
         initial = np.full(len(nodes), 1 / len(nodes))
+    ends = np.array([bool(network.nodes[n].get("end")) for n in nodes])
     members = [network.nodes[node].get("labels", ()) for node in nodes]
     names = network.graph.get("labels") or sorted({name for labels in members for name in labels})
     labels = {name: np.array([name in m for m in members], dtype=np.bool_) for name in names}
-    return branches.graph(states, actions, initial, labels)
+    return branches.graph(states, actions, initial, labels, ends)
 
 
-def _reward_of_branches(rewards: Any, branches: Branches, n_states: int) -> FloatArray:
+def _reward_of_branches(
+    rewards: Any, branches: Branches, n_states: int, n_actions: int
+) -> FloatArray:
     """Read rewards in any of the three shapes as one number per branch."""
     from scipy.sparse import csr_array, issparse
 
-    n_actions = int(branches.action.max()) + 1
-    if not issparse(rewards) and np.ndim(rewards[0]) == 0:
-        return np.asarray(rewards, dtype=np.float64)[branches.state]
-    if not issparse(rewards[0]) and np.shape(rewards) == (n_states, n_actions):
-        return np.asarray(rewards, dtype=np.float64)[branches.state, branches.action]
+    per_action = [(n_actions, n_states, n_states), (n_states, n_actions, n_states)]
+    if hasattr(rewards, "toarray"):
+        rewards = rewards.toarray()
+    if any(issparse(each) for each in rewards):
+        shape = (len(rewards), *rewards[0].shape)
+    else:
+        rewards = np.asarray(rewards, dtype=np.float64)
+        shape = rewards.shape
+    if shape == (n_states,):
+        return np.asarray(rewards[branches.state])
+    if shape == (n_states, n_actions):
+        return np.asarray(rewards[branches.state, branches.action])
+    if shape not in per_action:
+        raise ValueError(
+            f"the rewards have the shape {list(shape)}; with {n_states} states and {n_actions} "
+            f"actions, give [{n_states}], [{n_states}, {n_actions}] or {list(per_action[0])}"
+        )
+    if shape != per_action[0]:
+        return np.asarray(rewards[branches.state, branches.action, branches.target])
     result = np.zeros(len(branches.state))
     for action in range(n_actions):
         chosen = branches.action == action

@@ -49,6 +49,11 @@ def no_counts(n_pairs: int) -> Counts:
     return counts_from(nothing, nothing, nothing, n_pairs)
 
 
+def one_count(pair: int, successor: int, n_pairs: int) -> Counts:
+    """Return the count of a single transition."""
+    return counts_from(np.array([pair]), np.array([successor]), np.ones(1, np.int64), n_pairs)
+
+
 def merge(one: Counts, other: Counts) -> Counts:
     """Add the counts of two runs over the same pairs."""
     n_pairs = len(one.successor_start) - 1

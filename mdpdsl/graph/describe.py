@@ -13,7 +13,17 @@ MOST_NAMED = 5
 def state_text(graph: TransitionGraph, state: int) -> str:
     """Describe a state by the values of its variables: `x = 0.5, v = -1`."""
     values = graph.states.native(state)
-    return ", ".join(f"{name} = {_value_text(value)}" for name, value in values.items())
+    text = ", ".join(f"{name} = {_value_text(value)}" for name, value in values.items())
+    return f"{text} (end)" if graph.states.is_twin(state) else text
+
+
+def states_and_ends(graph: TransitionGraph) -> str:
+    """Return the number of states, and how many of them are ends: `16 states, 5 of them ends`."""
+    n_ends = 0 if graph.ends is None else int(graph.ends.sum())
+    text = "1 state" if graph.n_states == 1 else f"{graph.n_states:,} states"
+    if n_ends == 0:
+        return text
+    return f"{text}, 1 of them an end" if n_ends == 1 else f"{text}, {n_ends:,} of them ends"
 
 
 def pair_text(graph: TransitionGraph, pair: int) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdpdsl.graph.ends import absorb
 from mdpdsl.graph.restrict import restrict
 from mdpdsl.graph.space import BoolArray, FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -32,6 +33,14 @@ class IntervalGraph:
         branches = np.repeat(kept[self.graph.pair_state], n_successors)
         bounds = Bounds(self.bounds.lower[branches], self.bounds.upper[branches])
         return IntervalGraph(restrict(self.graph, kept), bounds)
+
+    def absorbing(self) -> IntervalGraph:
+        """Return the same models with ends that stay where they are, as other tools need them."""
+        graph, is_own = absorb(self.graph)
+        own = np.repeat(is_own, np.diff(graph.successor_start))
+        lower, upper = np.ones(graph.n_branches), np.ones(graph.n_branches)
+        lower[own], upper[own] = self.bounds.lower, self.bounds.upper
+        return IntervalGraph(graph, Bounds(lower, upper))
 
 
 def probabilities_within(graph: TransitionGraph, bounds: Bounds) -> FloatArray:

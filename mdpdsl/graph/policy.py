@@ -20,17 +20,21 @@ class Policy:
 
     @classmethod
     def deterministic(cls, model: str, graph: TransitionGraph, choice: IntArray) -> Policy:
-        """Return the deterministic policy that takes one given pair in each state, [n_states]."""
+        """Return the policy that takes one given pair in each state, [n_states]; -1 in ends."""
         probability = np.zeros(graph.n_pairs)
-        probability[choice] = 1.0
+        probability[choice[choice >= 0]] = 1.0
         return cls(model, graph.hash, probability)
 
     def __repr__(self) -> str:
         return f"<Policy of {self.model}: {len(self.probability):,} pairs>"
 
     def choice(self, graph: TransitionGraph) -> IntArray:
-        """Return the most likely pair of each state, [n_states]."""
-        best = np.maximum.reduceat(self.probability, graph.pair_start[:-1])
-        is_best = self.probability == np.repeat(best, np.diff(graph.pair_start))
+        """Return the most likely pair of each state, [n_states]; -1 in ends."""
+        acting = np.diff(graph.pair_start) > 0
+        start = graph.pair_start[:-1][acting]
+        best = np.maximum.reduceat(self.probability, start)
+        is_best = self.probability == np.repeat(best, np.diff(graph.pair_start)[acting])
         places = np.where(is_best, np.arange(graph.n_pairs), graph.n_pairs)
-        return np.asarray(np.minimum.reduceat(places, graph.pair_start[:-1]), dtype=np.int64)
+        choice = np.full(graph.n_states, -1)
+        choice[acting] = np.minimum.reduceat(places, start)
+        return choice

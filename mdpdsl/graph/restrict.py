@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdpdsl.graph.space import BoolArray, FloatArray, StateSpace
+from mdpdsl.graph.space import BoolArray, FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 
@@ -24,7 +24,7 @@ def restrict(graph: TransitionGraph, kept: BoolArray) -> TransitionGraph:
 
     return replace(
         graph,
-        states=StateSpace(graph.states.product, graph.states.codes[kept]),
+        states=graph.states.chosen(kept),
         pair_start=_starts(np.diff(graph.pair_start)[kept]),
         pair_action=graph.pair_action[kept_pairs],
         successor_start=_starts(np.diff(graph.successor_start)[kept_pairs]),
@@ -34,6 +34,7 @@ def restrict(graph: TransitionGraph, kept: BoolArray) -> TransitionGraph:
         reward=None if graph.reward is None else graph.reward[kept_pairs],
         branch_reward=per_branch(graph.branch_reward),
         labels={name: states[kept] for name, states in graph.labels.items()},
+        ends=None if graph.ends is None or not graph.ends[kept].any() else graph.ends[kept],
     )
 
 

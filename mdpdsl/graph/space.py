@@ -166,10 +166,15 @@ class Product:
 
 @dataclass(frozen=True, eq=False)
 class StateSpace:
-    """The states of a model: some or all combinations of a product, in its order."""
+    """The states of a model: some or all combinations of a product, in its order.
+
+    Behind them may stand *twins*: ends with the values of a state in which some episodes ended and
+    others continued.
+    """
 
     product: Product
-    codes: IntArray  # [n_states]  ascending
+    codes: IntArray  # [n_states]  ascending, but for the twins
+    n_twins: int = 0
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -180,6 +185,27 @@ class StateSpace:
     def n_states(self) -> int:
         """The number of states."""
         return len(self.codes)
+
+    @property
+    def own_codes(self) -> IntArray:
+        """The codes of the states that are no twins, ascending."""
+        return self.codes[: len(self.codes) - self.n_twins]
+
+    def is_twin(self, state: int) -> bool:
+        """Return whether a state is a twin of another."""
+        return state >= len(self.own_codes)
+
+    def chosen(self, kept: BoolArray) -> StateSpace:
+        """Return some of the states."""
+        n_twins = int(kept[len(self.own_codes) :].sum())
+        return StateSpace(self.product, self.codes[kept], n_twins)
+
+    def with_twins(self, states: IntArray) -> StateSpace:
+        """Return these states and a twin of some of them, in ascending order of the states."""
+        assert self.n_twins == 0
+        return StateSpace(
+            self.product, np.concatenate([self.codes, self.codes[states]]), len(states)
+        )
 
     def cells(self, name: str) -> IntArray:
         """Return the cell index of a variable in every state."""
@@ -197,25 +223,27 @@ class StateSpace:
     def index_of(self, values: Mapping[str, Value]) -> int:
         """Return the state with these values; raise ValueError if the model has no such state."""
         code = self.product.code_of(values)
-        state = int(np.searchsorted(self.codes, code))
-        if state == len(self.codes) or self.codes[state] != code:
+        codes = self.own_codes
+        state = int(np.searchsorted(codes, code))
+        if state == len(codes) or codes[state] != code:
             raise ValueError(f"{dict(values)!r} is not a state of this model: it cannot be reached")
         return state
 
     def indices(self, codes: IntArray) -> IntArray:
         """Return the state of each product code, or -1 if the model has no such state."""
-        if len(self.codes) == 0:
+        own = self.own_codes
+        if len(own) == 0:
             return np.full(len(codes), -1)
-        place = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
-        return np.where(self.codes[place] == codes, place, -1)
+        place = np.minimum(np.searchsorted(own, codes), len(own) - 1)
+        return np.where(own[place] == codes, place, -1)
 
     def label(self, state: int) -> str:
         """Return a short label for a state."""
         native = self.native(state)
         texts = [_short(value) for value in native.values()]
         if len(texts) == 1 and isinstance(next(iter(native.values())), bool):
-            return f"{next(iter(native))} = {texts[0]}"
-        return ", ".join(texts)
+            texts[0] = f"{next(iter(native))} = {texts[0]}"
+        return ", ".join(texts) + (" (end)" if self.is_twin(state) else "")
 
     def _position(self, name: str) -> int:
         for position, variable in enumerate(self.variables):

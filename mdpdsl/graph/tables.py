@@ -72,9 +72,13 @@ class StateTable(Tabular):
 
 
 def state_table(graph: TransitionGraph, columns: Mapping[str, Column]) -> pa.Table:
-    """Return one row for each state: its variables, then columns of [n_states]."""
+    """Return one row for each state: its variables, whether it is an end, then columns.
+
+    A model without ends has no column `end`; other columns are [n_states].
+    """
     found = _values(graph.states.product, graph.states.codes)
-    return _table({**found, **_apart(columns, found)})
+    ends: dict[str, Column] = {} if graph.ends is None else {"end": graph.ends}
+    return _table({**found, **_apart({**ends, **columns}, found)})
 
 
 def pair_table(
@@ -97,10 +101,16 @@ def pair_columns(graph: TransitionGraph, pairs: IntArray) -> dict[str, Column]:
 def transition_table(
     graph: TransitionGraph, pairs: IntArray, successors: IntArray, columns: Mapping[str, Column]
 ) -> pa.Table:
-    """Return one row for each transition: state, action, next state, then columns."""
+    """Return one row for each transition: state, action, next state, then columns.
+
+    If the model has ends, the column `ended` follows the next state: whether it is one.
+    """
     codes = graph.states.codes[successors]
-    following = {f"next_{k}": v for k, v in _values(graph.states.product, codes).items()}
-    return _table({**pair_columns(graph, pairs), **following, **columns})
+    found = pair_columns(graph, pairs)
+    found |= {f"next_{k}": v for k, v in _values(graph.states.product, codes).items()}
+    if graph.ends is not None:
+        found |= _apart({"ended": graph.ends[successors]}, found)
+    return _table({**found, **columns})
 
 
 def pair_records(

@@ -28,7 +28,8 @@ class TransitionGraph:
     """A finite MDP in compressed rows: state -> pairs -> successors.
 
     A *pair* is a state with one of its available actions; pairs are numbered by state, then by
-    action. A graph with unknown dynamics has pairs but no branches.
+    action. A graph with unknown dynamics has pairs but no branches. An *end* is a state in which an
+    episode is over: it has no pairs, and the next episode starts in an initial state.
     """
 
     states: StateSpace
@@ -42,6 +43,7 @@ class TransitionGraph:
     reward: FloatArray | None = None  # [n_pairs]       expected, None if none is declared
     branch_reward: FloatArray | None = None  # [n_branches]    if it depends on the next state
     labels: Mapping[str, BoolArray] = field(default_factory=dict)  # name -> [n_states]
+    ends: BoolArray | None = None  # [n_states]      None if there are none
 
     def __post_init__(self) -> None:
         """Check the shapes of the arrays; the builder guarantees their contents, see `validate`."""
@@ -87,6 +89,13 @@ class TransitionGraph:
         return self.successor_start[self.pair_start]
 
     @cached_property
+    def closed(self) -> TransitionGraph:
+        """The graph with each end replaced by the start of the next episode (see `ends`)."""
+        from mdpdsl.graph.ends import close
+
+        return close(self)
+
+    @cached_property
     def hash(self) -> str:
         """A hash of the content: spaces, dynamics, initial distribution, rewards and labels."""
         digest = hashlib.sha256()
@@ -110,6 +119,8 @@ class TransitionGraph:
             digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
         for name, states in sorted(self.labels.items()):
             digest.update(name.encode() + states.tobytes())
+        if self.ends is not None:
+            digest.update(b"ends" + self.ends.tobytes())
         return digest.hexdigest()[:16]
 
     def pair(self, state: int, action: int) -> int:
@@ -147,9 +158,7 @@ class TransitionGraph:
 
     def validate(self) -> None:
         """Raise ValueError unless the arrays are a well-formed MDP; for graphs built by hand."""
-        if np.any(np.diff(self.pair_start) < 1):
-            state = int(np.argmin(np.diff(self.pair_start)))
-            raise ValueError(f"state {self.states.native(state)} has no action")
+        self._validate_ends()
         if self.pair_start[0] != 0 or self.successor_start[0] != 0:
             raise ValueError("pair_start and successor_start must begin with 0")
         if self.n_pairs and not 0 <= self.pair_action.min() <= self.pair_action.max() < (
@@ -176,9 +185,24 @@ class TransitionGraph:
     def _repr_html_(self) -> str | None:
         return represented("graph_html", self)
 
+    def _validate_ends(self) -> None:
+        """Raise ValueError unless the ends, and no other states, have no pairs."""
+        n_pairs = np.diff(self.pair_start)
+        ends = np.zeros(self.n_states, np.bool_) if self.ends is None else self.ends
+        if len(ends) != self.n_states or ends.dtype != np.bool_:
+            raise ValueError(f"the ends must be an array of {self.n_states} Booleans")
+        if np.any((n_pairs < 1) & ~ends):
+            state = int(np.argmax((n_pairs < 1) & ~ends))
+            raise ValueError(f"state {self.states.native(state)} has no action and is no end")
+        if np.any((n_pairs > 0) & ends):
+            state = int(np.argmax((n_pairs > 0) & ends))
+            raise ValueError(f"state {self.states.native(state)} is an end and has actions")
+        if np.any(self.initial[ends] > 0):
+            raise ValueError("an episode cannot start in an end")
+
     def _validate_figures(self) -> None:
         """Raise ValueError unless the data of states, pairs and branches are well formed."""
-        codes = self.states.codes
+        codes = self.states.own_codes
         if np.any(np.diff(codes) <= 0) or codes[0] < 0 or codes[-1] >= self.states.product.size:
             raise ValueError("the states are not ascending codes of their product")
         if not abs(self.initial.sum() - 1) <= ROW_SUM_TOLERANCE or np.any(self.initial < 0):

@@ -187,8 +187,8 @@ def add_pairs(
 ) -> int:
     """Write states and pairs as 32-bit integers; return how many actions are not available.
 
-    `table` has the pair of each state and action, -1 where there is none. It is empty where every
-    action is available in every state.
+    `table` has the pair of each state and action, or what is written in its place; -1 where there
+    is none. It is empty where every action is available in every state.
     """
     n_bad = 0
     for i in range(len(state)):
@@ -199,7 +199,7 @@ def add_pairs(
         pair = state[i] * n_actions + action[i]
         if len(table) > 0:
             pair = np.int64(table[pair])
-            if pair < 0:
+            if pair == -1:
                 n_bad += 1
         pairs[i] = pair
     return n_bad

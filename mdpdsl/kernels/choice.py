@@ -15,10 +15,28 @@ import numpy as np
 
 from mdpdsl.kernels.compiled import entry, inner, seldom, total
 from mdpdsl.kernels.following import draw_pair
-from mdpdsl.kernels.incentives import KAPPA, POLICY, RANDOM, TRACKING, Strategy, reward_after_visit
+from mdpdsl.kernels.incentives import (
+    KAPPA,
+    POLICY,
+    RANDOM,
+    TRACKING,
+    Strategy,
+    renew_best_of_ends,
+    reward_after_visit,
+)
 from mdpdsl.kernels.iteration import bounds_after_visit, expectation, iterate
-from mdpdsl.kernels.memory import BEST_SUM, VALUE_SUM, Memory, count
-from mdpdsl.kernels.prioritized import follow_visit, settle
+from mdpdsl.kernels.memory import (
+    BEST_SUM,
+    N_STARTS,
+    START_BEST,
+    START_SUM,
+    VALUE_SUM,
+    Memory,
+    count,
+    fill_ends,
+    start_sum,
+)
+from mdpdsl.kernels.prioritized import follow_starts, follow_visit, settle
 
 #: Values whose relative difference is smaller differ by rounding only. It has to be this small, as
 #: values may share a large constant that no choice changes.
@@ -72,6 +90,22 @@ def learn(memory: Memory, strategy: Strategy, pair: int, following: int) -> None
         bounds_after_visit(memory, strategy, pair, all_changed)
 
 
+@inner
+def start_episode(memory: Memory, strategy: Strategy, state: int) -> None:
+    """Note that an episode starts in a state: ends have the mean value of the starts."""
+    memory.starts[state] += 1
+    memory.integers[N_STARTS] += 1
+    if len(memory.ends) == 0:
+        return
+    memory.here[0] = state
+    memory.reals[START_SUM] += memory.value[state]
+    memory.reals[START_BEST] += memory.best_reward[state]
+    if strategy.horizon > 1:
+        renew_best_of_ends(memory)
+    elif strategy.horizon == 0 and strategy.is_prioritized:
+        follow_starts(memory, strategy)
+
+
 @entry
 def bellman_residual(memory: Memory, strategy: Strategy) -> float:
     """Return the span of TV - V, T being the Bellman operator, relative to the span of V."""
@@ -79,6 +113,8 @@ def bellman_residual(memory: Memory, strategy: Strategy) -> float:
     smallest, largest = math.inf, -math.inf
     mean = total(memory.value) / len(memory.value)
     for state in range(len(memory.value)):
+        if memory.pair_start[state] == memory.pair_start[state + 1]:
+            continue
         change = _backup(memory, memory.value, state, strategy.gamma, mean) - memory.value[state]
         low, high = min(low, change), max(high, change)
         smallest, largest = min(smallest, memory.value[state]), max(largest, memory.value[state])
@@ -190,6 +226,11 @@ def _lookahead(memory: Memory, strategy: Strategy) -> int:
         old, new = memory.scratch[current], memory.scratch[1 - current]
         mean = total(old) / len(old)
         for state in range(len(old)):
-            new[state] = _backup(memory, old, state, strategy.gamma, mean)
+            if memory.pair_start[state] < memory.pair_start[state + 1]:
+                new[state] = _backup(memory, old, state, strategy.gamma, mean)
+            else:
+                new[state] = old[state]
+        if len(memory.ends) > 0:
+            fill_ends(memory, new, start_sum(memory, new))
         current = 1 - current
     return current

@@ -4,7 +4,8 @@ u <- u + LAZINESS (max_a [w + max_p <p, u>] - u), where the inner maximum over |
 moves a mass of min(b/2, 1 - p_hat(s*)) to the best state s* from the successors with the lowest
 values (Jaksch, Ortner and Auer 2010, figure 2). The optimal gain lies between the smallest and the
 largest change of a sweep (Puterman 1994, theorem 8.5.5). A LAZINESS below 1 keeps periodic models
-from cycling.
+from cycling. The value of an end is the mean over the starts, as the next episode starts without a
+step; it is never the best state, since no mean exceeds the largest value.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Balls(NamedTuple):
     successor: StateArray  # [n_entries]
     probability: FloatArray  # [n_entries]
     radius: FloatArray  # [n_pairs]
+    starts: FloatArray  # [S]  where episodes start after an end, which is a state without pairs
 
 
 @nb.njit(cache=True)
@@ -50,10 +52,14 @@ def iterate_extended(
     best_state = 0
     low, high = -math.inf, math.inf
     for sweep in range(most_sweeps):
-        best_state = int(np.argmax(values))
+        best_state = _best_state(balls, values)
+        _fill_ends(balls, values)
         low, high = math.inf, -math.inf
         changes = np.empty(S)
         for state in range(S):
+            if balls.pair_start[state] == balls.pair_start[state + 1]:
+                changes[state] = 0.0
+                continue
             best = -math.inf
             for pair in range(balls.pair_start[state], balls.pair_start[state + 1]):
                 q = weights[pair] + _best_expectation(balls, values, pair, best_state)
@@ -72,8 +78,8 @@ def iterate_extended(
 def best_pairs(
     balls: Balls, weights: FloatArray, values: FloatArray, best_state: int
 ) -> np.ndarray:
-    """Return the best pair of every state, the first if several are equally good."""
-    chosen = np.empty(len(values), np.int64)
+    """Return the best pair of every state, the first if several are equally good; -1 for ends."""
+    chosen = np.full(len(values), -1)
     for state in range(len(values)):
         best = -math.inf
         for pair in range(balls.pair_start[state], balls.pair_start[state + 1]):
@@ -139,6 +145,26 @@ def visits_before_end(
         if left <= tolerance * mass:
             return total, True
     return total, False
+
+
+@seldom
+def _best_state(balls: Balls, values: FloatArray) -> int:
+    """Return the state with the largest value that is no end."""
+    best, found = -math.inf, 0
+    for state in range(len(values)):
+        if values[state] > best and balls.pair_start[state] < balls.pair_start[state + 1]:
+            best, found = values[state], state
+    return found
+
+
+@seldom
+def _fill_ends(balls: Balls, values: FloatArray) -> None:
+    mean = 0.0
+    for state in range(len(values)):
+        mean += balls.starts[state] * values[state]
+    for state in range(len(values)):
+        if balls.pair_start[state] == balls.pair_start[state + 1]:
+            values[state] = mean
 
 
 @seldom

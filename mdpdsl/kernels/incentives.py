@@ -22,10 +22,13 @@ from mdpdsl.kernels.memory import (
     NEXT_REBASE,
     NEXT_REFRESH,
     REFERENCE,
+    START_BEST,
     TIME,
     VACUOUS_VISITS,
     VALUE_SUM,
     Memory,
+    fill_ends,
+    start_sum,
 )
 
 #: The values of `Strategy.kind`.
@@ -230,17 +233,38 @@ def _renew_block(memory: Memory, block: int) -> None:
 
 @inner
 def _renew_best(memory: Memory, state: int) -> None:
+    best = _best_reward(memory, state)
+    change = best - memory.best_reward[state]
+    memory.reals[BEST_SUM] += change
+    memory.best_reward[state] = best
+    if len(memory.ends) > 0 and memory.starts[state] > 0:
+        memory.reals[START_BEST] += memory.starts[state] * change
+        renew_best_of_ends(memory)
+
+
+@inner
+def renew_best_of_ends(memory: Memory) -> None:
+    """Give the ends the mean of the best rewards over the starts."""
+    change = fill_ends(memory, memory.best_reward, memory.reals[START_BEST])
+    memory.reals[BEST_SUM] += len(memory.ends) * change
+
+
+@inner
+def _best_reward(memory: Memory, state: int) -> float:
     best = -math.inf
     for pair in range(memory.pair_start[state], memory.pair_start[state + 1]):
         best = max(best, memory.reward[pair])
-    memory.reals[BEST_SUM] += best - memory.best_reward[state]
-    memory.best_reward[state] = best
+    return best
 
 
 @seldom
 def _renew_all_best(memory: Memory) -> None:
     for state in range(len(memory.value)):
-        _renew_best(memory, state)
+        if memory.pair_start[state] < memory.pair_start[state + 1]:
+            memory.best_reward[state] = _best_reward(memory, state)
+    if len(memory.ends) > 0:
+        memory.reals[START_BEST] = start_sum(memory, memory.best_reward)
+        fill_ends(memory, memory.best_reward, memory.reals[START_BEST])
     memory.reals[BEST_SUM] = total(memory.best_reward)
 
 

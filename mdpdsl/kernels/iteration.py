@@ -16,7 +16,16 @@ import numpy as np
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.kernels.compiled import inner, seldom, total
 from mdpdsl.kernels.incentives import KAPPA, MAXENT, Strategy
-from mdpdsl.kernels.memory import N_BACKUPS, N_UNSEEN, RISE, VALUE_SUM, IndexArray, Memory
+from mdpdsl.kernels.memory import (
+    N_BACKUPS,
+    N_UNSEEN,
+    RISE,
+    VALUE_SUM,
+    IndexArray,
+    Memory,
+    fill_ends,
+    start_sum,
+)
 
 #: A state with less than this share of the largest value has no useful path to where that is.
 CUT_OFF = 0.01
@@ -96,6 +105,8 @@ def _sweep(memory: Memory, gamma: float) -> tuple[float, float, float]:
     rise = 0.0  # of this sweep so far
     for state in range(S):
         first, end = pair_start[state], pair_start[state + 1]
+        if first == end:
+            continue
         best_pair = greedy[state]
         best = -math.inf
         for turn in range(-1, end - first):
@@ -121,6 +132,11 @@ def _sweep(memory: Memory, gamma: float) -> tuple[float, float, float]:
         rise = max(rise, change)
         low, high = min(low, change), max(high, change)
         smallest, largest = min(smallest, best), max(largest, best)
+    if len(memory.ends) > 0:
+        change = fill_ends(memory, values, start_sum(memory, values))
+        value_sum += change * len(memory.ends)
+        rise = max(rise, change)
+        low, high = min(low, change), max(high, change)
     memory.reals[RISE] = rise_before + rise
     memory.integers[N_BACKUPS] += S
     if has_unseen:

@@ -4,17 +4,21 @@ The counts T(s,a,s') are sparse and grow. Each pair has a run of slots in one po
 successor seen; a full run moves to the end of the pool and gets twice its room. Each state has a
 linked list of the pairs seen to lead to it. Beside the counts, `squares` has sum_s' T(s,a,s')^2,
 which gives the estimate of the complexity c(s,a) = 1 - sum_s' P(s'|s,a)^2 (paper) without a sum.
+
+An end has no pairs. The next episode starts in another state, without a step, so the value of every
+end is the mean of V over the starts seen so far, V(e) = sum_s mu_hat(s) V(s).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mdpdsl.graph.space import FloatArray, IntArray
-from mdpdsl.graph.transition_graph import StateArray
+from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 from mdpdsl.kernels.compiled import inner, seldom
 
 #: Unsigned, so that compiled code need not check for negative indices.
@@ -34,7 +38,8 @@ IndexArray = npt.NDArray[np.uint32]
     NEXT_REBASE,
     NEXT_SURVEY,
     VACUOUS_VISITS,  # the paper's bound of c is 1 up to this many visits
-) = range(12)
+    N_STARTS,  # of episodes
+) = range(13)
 #: Positions in `Memory.reals`.
 (
     REFERENCE,
@@ -46,7 +51,9 @@ IndexArray = npt.NDArray[np.uint32]
     PRECISE_AT,  # the largest V when all q were last recomputed
     THRESHOLD,
     RISE,  # by how much V may have risen since the bounds of q were reset
-) = range(9)
+    START_SUM,  # of V over the starts; kept only if there are ends
+    START_BEST,  # of `best_reward` over the starts; kept only if there are ends
+) = range(11)
 
 #: Slots that a pair gets at its first visit.
 FIRST_SLOTS = 4
@@ -81,6 +88,8 @@ class Memory(NamedTuple):
     target: FloatArray  # [n]     planned visits, where `tracking` follows a plan
     center: FloatArray  # [S]     where the search for the next plan starts
     here: IntArray  # [1]     the state that the last transition led to, -1 before
+    ends: IntArray  # [n_ends]  states without pairs
+    starts: IntArray  # [S]     episodes that started in a state
     best_reward: FloatArray  # [S]     max_a reward
     value: FloatArray  # [S]     V
     q: FloatArray  # [n]     r + gamma E V, or the bound that whole sweeps have
@@ -88,15 +97,15 @@ class Memory(NamedTuple):
     scratch: FloatArray  # [2, S]
     queue: StateArray  # [S]     states waiting for a backup, a ring
     is_queued: npt.NDArray[np.bool_]  # [S]
-    integers: IntArray  # [12]
-    reals: FloatArray  # [9]
+    integers: IntArray  # [13]
+    reals: FloatArray  # [11]
 
 
 def new_memory(pair_start: IntArray, pair_state: StateArray) -> Memory:
     """Return a memory that has seen nothing."""
     n_pairs, n_states = len(pair_state), len(pair_start) - 1
     pool = 2 * FIRST_SLOTS * n_pairs + 64
-    integers = np.zeros(12, np.int64)
+    integers = np.zeros(N_STARTS + 1, np.int64)
     integers[N_UNSEEN] = n_pairs
     return Memory(
         pair_start=pair_start.astype(np.int64),
@@ -123,6 +132,8 @@ def new_memory(pair_start: IntArray, pair_state: StateArray) -> Memory:
         target=np.zeros(n_pairs),
         center=np.zeros(n_states),
         here=np.full(1, -1, np.int64),
+        ends=np.flatnonzero(np.diff(pair_start) == 0),
+        starts=np.zeros(n_states, np.int64),
         best_reward=np.zeros(n_states),
         value=np.zeros(n_states),
         q=np.full(n_pairs, np.inf),
@@ -131,7 +142,7 @@ def new_memory(pair_start: IntArray, pair_state: StateArray) -> Memory:
         queue=np.zeros(n_states, np.int32),
         is_queued=np.zeros(n_states, np.bool_),
         integers=integers,
-        reals=np.zeros(9),
+        reals=np.zeros(START_BEST + 1),
     )
 
 
@@ -148,6 +159,44 @@ def with_larger_pool(memory: Memory) -> Memory:
     arrays = {name: getattr(memory, name) for name in pools}
     larger = {name: np.concatenate([a, np.zeros_like(a)]) for name, a in arrays.items()}
     return memory._replace(**larger)
+
+
+def restored(memory: Memory, saved: Mapping[str, np.ndarray]) -> Memory:
+    """Return a new memory with what was saved, by a version that may have known fewer numbers."""
+    arrays = {name: saved[name] for name in Memory._fields if name in saved}
+    for name in ("integers", "reals"):
+        whole = getattr(memory, name).copy()
+        whole[: len(arrays[name])] = arrays[name]
+        arrays[name] = whole
+    return memory._replace(**arrays)
+
+
+def start_shares(memory: Memory, spaces: TransitionGraph) -> FloatArray:
+    """Return mu_hat, the shares of the starts seen; before the first, what the spaces say, [S]."""
+    n_starts = int(memory.integers[N_STARTS])
+    return memory.starts / n_starts if n_starts else spaces.initial
+
+
+@inner
+def start_sum(memory: Memory, values: FloatArray) -> float:
+    """Return the sum of some values over the starts of episodes."""
+    result = 0.0
+    for state in range(len(values)):
+        if memory.starts[state] > 0:
+            result += memory.starts[state] * values[state]
+    return result
+
+
+@inner
+def fill_ends(memory: Memory, values: FloatArray, sum_over_starts: float) -> float:
+    """Give all ends the mean over the starts, V(e) = sum_s mu_hat(s) V(s); return the change."""
+    if len(memory.ends) == 0 or memory.integers[N_STARTS] == 0:
+        return 0.0
+    mean = sum_over_starts / memory.integers[N_STARTS]
+    change = mean - values[memory.ends[0]]
+    for end in memory.ends:
+        values[end] = mean
+    return change
 
 
 @inner

@@ -7,7 +7,9 @@ queue. When it is empty, the span of the Bellman residual is within the toleranc
 which is the stopping rule of whole sweeps.
 
 Pairs never visited are assumed to lead to every state with equal probability: their q is
-r + gamma mean(V), and is recomputed when the mean has changed too much.
+r + gamma mean(V), and is recomputed when the mean has changed too much. All ends have one value,
+the mean of V over the starts; when that has changed too much, the first end waits in the queue for
+all of them.
 """
 
 from __future__ import annotations
@@ -19,17 +21,21 @@ from mdpdsl.kernels.incentives import KAPPA, MAXENT, Strategy
 from mdpdsl.kernels.memory import (
     LARGEST,
     N_BACKUPS,
+    N_STARTS,
     N_UNSEEN,
     NEXT_SURVEY,
     PRECISE_AT,
     QUEUE_FIRST,
     QUEUE_SIZE,
     SPAN,
+    START_SUM,
     THRESHOLD,
     TIME,
     UNSEEN_MEAN,
     VALUE_SUM,
     Memory,
+    fill_ends,
+    start_sum,
 )
 
 #: A state with less than this share of the span has to converge relative to its own value.
@@ -91,6 +97,17 @@ def follow_visit(memory: Memory, strategy: Strategy, pair: int, all_changed: boo
         _enqueue(memory, state)
 
 
+@inner
+def follow_starts(memory: Memory, strategy: Strategy) -> None:
+    """Put the ends into the queue if the mean of V over the starts has changed too much."""
+    if len(memory.ends) == 0 or memory.integers[N_STARTS] == 0:
+        return
+    end = memory.ends[0]
+    mean = memory.reals[START_SUM] / memory.integers[N_STARTS]
+    if abs(mean - memory.value[end]) > _threshold(memory, strategy, end):
+        _enqueue(memory, end)
+
+
 @seldom
 def start_afresh(memory: Memory, strategy: Strategy) -> None:
     """Compute every q anew from the rewards, counts and values."""
@@ -145,6 +162,8 @@ def _measure(memory: Memory) -> None:
     memory.reals[VALUE_SUM] = value_sum
     memory.reals[LARGEST] = largest
     memory.reals[SPAN] = largest - smallest
+    if len(memory.ends) > 0:
+        memory.reals[START_SUM] = start_sum(memory, memory.value)
 
 
 @inner
@@ -210,13 +229,19 @@ def _renew_unseen(memory: Memory, strategy: Strategy, mean: float) -> None:
 def _scan(memory: Memory, strategy: Strategy) -> None:
     """Put every state with a residual beyond the threshold into the queue."""
     for state in range(len(memory.value)):
+        if memory.pair_start[state] == memory.pair_start[state + 1]:
+            continue
         if abs(_best(memory, state) - memory.value[state]) > _threshold(memory, strategy, state):
             _enqueue(memory, state)
+    follow_starts(memory, strategy)
 
 
 @inner
 def _back_up(memory: Memory, strategy: Strategy, state: int) -> None:
     """Set V(s) = max_a q(s,a), and update the q of the pairs that lead there."""
+    if memory.pair_start[state] == memory.pair_start[state + 1]:
+        _back_up_ends(memory, strategy)
+        return
     old = memory.value[state]
     new = _best(memory, state)
     if abs(new) < 0.5 * abs(old):  # the rest may be rounding: recompute
@@ -228,7 +253,24 @@ def _back_up(memory: Memory, strategy: Strategy, state: int) -> None:
         return
     memory.value[state] = new
     memory.reals[VALUE_SUM] += change
-    change *= strategy.gamma
+    _spread(memory, strategy, state, strategy.gamma * change)
+    if len(memory.ends) > 0 and memory.starts[state] > 0:
+        memory.reals[START_SUM] += memory.starts[state] * change
+        follow_starts(memory, strategy)
+
+
+@seldom
+def _back_up_ends(memory: Memory, strategy: Strategy) -> None:
+    """Give all ends their value, and update the q of the pairs that lead there."""
+    change = fill_ends(memory, memory.value, memory.reals[START_SUM])
+    memory.reals[VALUE_SUM] += change * len(memory.ends)
+    for end in memory.ends:
+        _spread(memory, strategy, end, strategy.gamma * change)
+
+
+@inner
+def _spread(memory: Memory, strategy: Strategy, state: int, change: float) -> None:
+    """Update the q of the pairs that lead to a state whose gamma V has changed."""
     link = memory.chain_first[state]
     while link >= 0:
         pair = memory.chain_pair[link]

@@ -50,6 +50,7 @@ class SystemSimulator(NamedTuple):
 
     tables: SystemTables
     codes: IntArray  # [n_states]  product codes of the model's states, ascending
+    pair_start: IntArray  # [n_states + 1]  an end has no pairs
     start_codes: IntArray  # possible starts if guarded; empty: each variable on its own
     n_codes: int  # size of the whole product
     registers: FloatArray  # [n_registers]
@@ -69,6 +70,7 @@ def new_system_simulator(system: RawSystem, graph: TransitionGraph) -> SystemSim
     return SystemSimulator(
         tables=system.tables,
         codes=codes,
+        pair_start=graph.pair_start,
         start_codes=start_codes,
         n_codes=graph.states.product.size,
         registers=system.bytecode.registers.copy(),
@@ -97,8 +99,8 @@ def step_system(simulator: SystemSimulator, action: int, generator: np.random.Ge
 
 @entry
 def start_system(simulator: SystemSimulator, generator: np.random.Generator) -> int:
-    """Draw an initial state; return its index, or -1."""
-    return _drawn_start(simulator, generator)
+    """Draw an initial state that is no end; return its index, or -1."""
+    return start_outside_ends(simulator, generator)
 
 
 @entry
@@ -123,7 +125,7 @@ def advance(simulator: SystemSimulator, action: int, generator: np.random.Genera
             return -1
         is_restarting |= registers[tables.restarts[i, 2]] != 0.0
     if is_restarting:
-        return _drawn_start(simulator, generator)
+        return start_outside_ends(simulator, generator)
     rule = _applying_rule(
         instructions, tables.action_lines, tables.rules, action, registers, faults, failure
     )
@@ -165,6 +167,15 @@ def advance(simulator: SystemSimulator, action: int, generator: np.random.Genera
         if not _place(simulator, variable, followed):
             return -1
     return _arrive(simulator)
+
+
+@inner
+def start_outside_ends(simulator: SystemSimulator, generator: np.random.Generator) -> int:
+    """Do what `start_system` does, for compiled loops."""
+    while True:
+        state = _drawn_start(simulator, generator)
+        if state < 0 or simulator.pair_start[state] < simulator.pair_start[state + 1]:
+            return state
 
 
 @inner

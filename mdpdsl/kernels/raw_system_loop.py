@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from mdpdsl.graph.transition_graph import StateArray
-from mdpdsl.kernels.choice import choose, learn
+from mdpdsl.kernels.choice import choose, learn, start_episode
 from mdpdsl.kernels.compiled import entry
 from mdpdsl.kernels.incentives import Strategy
 from mdpdsl.kernels.memory import Memory, has_room
-from mdpdsl.kernels.raw_system import SystemSimulator, advance
+from mdpdsl.kernels.raw_system import SystemSimulator, advance, start_outside_ends
 
 
 @entry
@@ -37,4 +37,9 @@ def explore_system_steps(
             return state, step
         learn(memory, strategy, pair, following)
         state = following
+        if memory.pair_start[state] == memory.pair_start[state + 1]:
+            state = start_outside_ends(simulator, system_generator)
+            if state < 0:
+                return following, step + 1
+            start_episode(memory, strategy, state)
     return state, n_steps

@@ -11,7 +11,7 @@ from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray
 from mdpdsl.kernels.compiled import entry
 from mdpdsl.kernels.raw_system import SystemSimulator, advance, start_system
-from mdpdsl.kernels.simulating import NO_STATE, STATE, Choices, Rows, begin_row
+from mdpdsl.kernels.simulating import NO_STATE, STATE, Choices, Rows, begin_row, is_over
 
 
 @entry
@@ -25,22 +25,24 @@ def fill_system_rows(
     rows: Rows,
     values: FloatArray,
     generator: np.random.Generator,
-) -> bool:
-    """Fill all rows and their raw values, [n, V], and advance the position.
+) -> int:
+    """Fill rows and their raw values, [n, V], like `fill_rows`.
 
-    Return False if the system has failed (see `simulator.failure`).
+    Return -1 if the system has failed (see `simulator.failure`).
     """
     for row in range(len(rows.state)):
+        if is_over(position, n_steps):
+            return row
         if position[STATE] == NO_STATE:
             state = start_system(simulator, generator)
             if state < 0:
-                return False
+                return -1
             position[STATE] = state
         for variable in range(values.shape[1]):
             values[row, variable] = simulator.registers[variable]
         if begin_row(choices, position, n_steps, episode_length, rows, row, generator):
             state = advance(simulator, pair_action[rows.pair[row]], generator)
             if state < 0:
-                return False
+                return -1
             position[STATE] = state
-    return True
+    return len(rows.state)

@@ -2,7 +2,8 @@
 
 A pair is answered with its next successor in the order of the log, and the run ends when a queue
 is empty. In a log of a Markov decision process the successors of a pair are independent draws from
-P(.|s,a), so they serve any explorer (Mandel et al. 2016, the queue-based evaluator).
+P(.|s,a), so they serve any explorer (Mandel et al. 2016, the queue-based evaluator). A state
+without pairs ends an episode; the next logged one starts without a step.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdpdsl.graph.space import BoolArray, IntArray
+from mdpdsl.graph.space import IntArray
 from mdpdsl.graph.transition_graph import StateArray
-from mdpdsl.kernels.choice import choose, learn
+from mdpdsl.kernels.choice import choose, learn, start_episode
 from mdpdsl.kernels.compiled import entry, inner
 from mdpdsl.kernels.incentives import Strategy
 from mdpdsl.kernels.memory import Memory, has_room
@@ -29,7 +30,6 @@ class Queues(NamedTuple):
 
     start: IntArray  # [n_pairs + 1]
     successor: StateArray  # [n_transitions]  in the order of the log within a pair
-    restarts: BoolArray  # [n_pairs]  whether a pair ends an episode
     episode: StateArray  # [n_episodes]  the states that episodes start in
     position: IntArray  # [n_pairs]  the next answer of a pair's queue
     counters: IntArray  # [4]
@@ -41,16 +41,26 @@ def take_next(queues: Queues, pair: int) -> int:
     return _take(queues, pair)
 
 
+@entry
+def take_start(queues: Queues, pair: int) -> int:
+    """Return where the next logged episode starts, or -1 if none is left; a pair led to the end."""
+    return _start(queues, pair)
+
+
+@inner
+def _start(queues: Queues, pair: int) -> int:
+    counters = queues.counters
+    begun = counters[STARTS_TAKEN]
+    if begun == len(queues.episode):
+        counters[ENDING], counters[LAST_PAIR] = NO_START, pair
+        return -1
+    counters[STARTS_TAKEN] = begun + 1
+    return queues.episode[begun]
+
+
 @inner
 def _take(queues: Queues, pair: int) -> int:
     counters = queues.counters
-    if queues.restarts[pair]:
-        begun = counters[STARTS_TAKEN]
-        if begun == len(queues.episode):
-            counters[ENDING], counters[LAST_PAIR] = NO_START, pair
-            return -1
-        counters[STARTS_TAKEN] = begun + 1
-        return queues.episode[begun]
     place = queues.position[pair]
     if place == queues.start[pair + 1]:
         counters[ENDING], counters[LAST_PAIR] = QUEUE_EMPTY, pair
@@ -66,21 +76,27 @@ def explore_logged_steps(
     strategy: Strategy,
     queues: Queues,
     state: int,
-    n_moves: int,
+    n_steps: int,
     generator: np.random.Generator,
 ) -> tuple[int, int]:
-    """Explore a log; return the state reached and how many moves were made.
+    """Explore a log; return the state reached and how many steps were done.
 
-    A move is a step or the start of another episode. If fewer were made than asked for, either the
-    log has no answer left (see the counters) or the memory needs a larger pool.
+    If fewer were done than asked for, either the log has no answer left (see the counters) or the
+    memory needs a larger pool.
     """
-    for move in range(n_moves):
+    for step in range(n_steps):
         if not has_room(memory):
-            return state, move
+            return state, step
         pair = choose(memory, strategy, state, generator)
         following = _take(queues, pair)
         if following < 0:
-            return state, move
+            return state, step
         learn(memory, strategy, pair, following)
         state = following
-    return state, n_moves
+        if memory.pair_start[state] == memory.pair_start[state + 1]:
+            begun = _start(queues, pair)
+            if begun < 0:
+                return state, step + 1
+            state = begun
+            start_episode(memory, strategy, state)
+    return state, n_steps

@@ -1,8 +1,9 @@
 """Trajectories of a transition graph under a policy, drawn row by row of a log.
 
 A row is a state with the pair taken there. An episode of n steps has n + 1 rows: the last has the
-state that was reached, and no pair. Each start, pair and successor takes one number from the
-generator, in the order of the rows, so the result does not depend on how many rows a call fills.
+state that was reached, which may be an end, and no pair. Each start, pair and successor takes one
+number from the generator, in the order of the rows, so the result does not depend on how many rows
+a call fills.
 """
 
 from __future__ import annotations
@@ -52,9 +53,10 @@ class Rows(NamedTuple):
 
 def new_choices(graph: TransitionGraph, probability: FloatArray) -> Choices:
     """Prepare a policy, [n_pairs], for drawing; rows that do not quite sum to 1 are normalised."""
-    sums = np.add.reduceat(probability, graph.pair_start[:-1])
-    shares = probability / np.repeat(sums, np.diff(graph.pair_start))
-    return Choices(graph.pair_start, running_sums(graph.pair_start, shares))
+    start = np.unique(graph.pair_start)  # of the states that have pairs
+    sums = np.add.reduceat(probability, start[:-1])
+    shares = probability / np.repeat(sums, np.diff(start))
+    return Choices(graph.pair_start, running_sums(start, shares))
 
 
 def new_moves(graph: TransitionGraph) -> Moves:
@@ -75,6 +77,12 @@ def new_rows(n_rows: int) -> Rows:
     return Rows(np.empty(n_rows, np.int32), *whole)
 
 
+def filled_rows(rows: Rows, n_filled: int) -> Rows:
+    """Return the first rows, which were filled."""
+    state, pair, episode, time = rows
+    return Rows(state[:n_filled], pair[:n_filled], episode[:n_filled], time[:n_filled])
+
+
 def new_position() -> IntArray:
     """Return the position in which every trajectory begins."""
     return np.array([NO_STATE, 0, 0, 0])
@@ -89,12 +97,14 @@ def fill_rows(
     episode_length: int,
     rows: Rows,
     generator: np.random.Generator,
-) -> None:
-    """Fill all rows and advance the position; at least as many must be left to write.
+) -> int:
+    """Fill rows and advance the position; return how many were filled, all unless it is the end.
 
-    The trajectory has n_steps in total, in episodes of episode_length; the last may be shorter.
+    The trajectory has n_steps in total, in episodes of at most episode_length.
     """
     for row in range(len(rows.state)):
+        if is_over(position, n_steps):
+            return row
         if position[STATE] == NO_STATE:
             last = len(moves.start) - 1
             position[STATE] = moves.start[drawn_entry(moves.start_cumulative, 0, last, generator)]
@@ -103,6 +113,13 @@ def fill_rows(
             first, end = moves.successor_start[pair], moves.successor_start[pair + 1]
             branch = drawn_entry(moves.cumulative, first, end - 1, generator)
             position[STATE] = moves.successor[branch]
+    return len(rows.state)
+
+
+@inner
+def is_over(position: IntArray, n_steps: int) -> bool:
+    """Return whether the last row of a trajectory has been written."""
+    return position[STATE] == NO_STATE and position[STEPS] == n_steps
 
 
 @inner
@@ -120,13 +137,13 @@ def begin_row(
     rows.state[row] = state
     rows.episode[row] = position[EPISODE]
     rows.time[row] = time
-    if time == episode_length or position[STEPS] == n_steps:
+    first, end = choices.pair_start[state], choices.pair_start[state + 1]
+    if first == end or time == episode_length or position[STEPS] == n_steps:
         rows.pair[row] = NO_PAIR
         position[STATE] = NO_STATE
         position[TIME] = 0
         position[EPISODE] += 1
         return False
-    first, end = choices.pair_start[state], choices.pair_start[state + 1]
     rows.pair[row] = drawn_entry(choices.cumulative, first, end - 1, generator)
     position[TIME] = time + 1
     position[STEPS] += 1

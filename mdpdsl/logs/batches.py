@@ -21,8 +21,8 @@ class Batch:
     def __init__(self, path: str, raw: RawBatch) -> None:
         self.raw = raw
         self.size = len(raw.rows)
+        self.columns_read: dict[str, Numbers] = {}
         self._path = path
-        self._numbers: dict[str, Numbers] = {}
 
     def evaluated(self, term: Term) -> tuple[FloatArray, tuple[tuple[str, BoolArray], ...]]:
         """Return a term's value in every row, NaN where missing, and other faults by reason."""
@@ -30,7 +30,7 @@ class Batch:
         columns = {name: self._column(name) for name in names}
         if isinstance(term, Read):
             numbers = columns[term.name]
-            return numbers.values, _text_fault(numbers.is_text)
+            return numbers.values, _text_faults([numbers])
         frame = Frame(self.size, {("column", n): c.values for n, c in columns.items()})
         result = evaluate(term, frame)
         values: FloatArray = np.array(frame.full(result.values), np.float64)
@@ -41,7 +41,7 @@ class Batch:
             is_missing |= np.isnan(numbers.values) & ~numbers.is_text
         has_fault = self._faulty(result.faults) & ~is_text & ~is_missing
         values[is_text | is_missing | has_fault] = np.nan
-        wrong = _text_fault(is_text)
+        wrong = _text_faults(list(columns.values()))
         if has_fault.any():
             wrong = (*wrong, (reasons.NO_VALUE, has_fault))
         is_undefined = np.isnan(values) & ~is_text & ~is_missing & ~has_fault
@@ -49,13 +49,28 @@ class Batch:
             wrong = (*wrong, (reasons.NOT_FINITE, is_undefined))
         return values, wrong
 
+    def flags(self, term: Term) -> tuple[BoolArray, BoolArray]:
+        """Return in which rows a condition holds, and in which that is unclear.
+
+        Nothing is equal to a missing value, or less or greater than it.
+        """
+        columns = {name: self._column(name) for _, name in reads(term)}
+        frame = Frame(self.size, {("column", n): c.values for n, c in columns.items()})
+        result = evaluate(term, frame)
+        values: FloatArray = np.array(frame.full(result.values), np.float64)
+        is_set = values == 1
+        is_unclear = self._faulty(result.faults) | (~is_set & (values != 0) & ~np.isnan(values))
+        for numbers in columns.values():
+            is_unclear |= numbers.is_text
+        return is_set & ~is_unclear, is_unclear
+
     def clean_values(self, term: Term) -> FloatArray | IntArray | None:
         """Return a term's value in every row; None if some row has none.
 
         For a term that is just a column, whole numbers stay whole, and a missing one is NO_NUMBER
         or NaN.
         """
-        if isinstance(term, Read):
+        if isinstance(term, Read) and not self._has_format(term.name):
             whole = whole_numbers_of(self.raw.columns[term.name])
             if whole is not None:
                 return whole
@@ -91,13 +106,20 @@ class Batch:
             "write each number to a column of its own",
         )
 
+    def _has_format(self, name: str) -> bool:
+        """Return whether the numbers of a column are written by a format, as in 20260304."""
+        return self.raw.options.time_format is not None and name in self.raw.times
+
     def _column(self, name: str) -> Numbers:
-        if name not in self._numbers:
+        if name not in self.columns_read:
             try:
-                self._numbers[name] = numbers_of(self.raw.columns[name])
+                raw = self.raw
+                self.columns_read[name] = numbers_of(
+                    raw.columns[name], raw.options, is_time=name in raw.times
+                )
             except ColumnTypeError as error:
                 raise self.wrong_type(name, error) from None
-        return self._numbers[name]
+        return self.columns_read[name]
 
     def _faulty(self, faults: Sequence[Fault]) -> BoolArray:
         mask = np.zeros(self.size, np.bool_)
@@ -106,5 +128,12 @@ class Batch:
         return mask
 
 
-def _text_fault(is_text: BoolArray) -> tuple[tuple[str, BoolArray], ...]:
-    return ((reasons.TEXT, is_text),) if is_text.any() else ()
+def _text_faults(columns: Sequence[Numbers]) -> tuple[tuple[str, BoolArray], ...]:
+    """Return the rows that have texts in place of numbers, by what these texts look like."""
+    if not any(numbers.has_text for numbers in columns):
+        return ()
+    found: dict[str, BoolArray] = {}
+    for reason, mask in (pair for numbers in columns for pair in numbers.odd):
+        found[reason] = found[reason] | mask if reason in found else mask
+    is_text = np.logical_or.reduce([numbers.is_text for numbers in columns])
+    return (*found.items(), (reasons.TEXT, is_text))  # last, as it says least

@@ -7,7 +7,7 @@ loops. The others take the slow path, which checks every row for every reason.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -16,13 +16,17 @@ from mdpdsl.compile.terms import Read, Term
 from mdpdsl.graph.space import BoolArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 from mdpdsl.kernels import binning
+from mdpdsl.kernels.counting import AT_END, CLOSED, CUT, ENDED, NO_ACTION, NO_PAIR, STOPPED
 from mdpdsl.logs import rejections as reasons
 from mdpdsl.logs.batches import Batch
-from mdpdsl.logs.log_rows import NO_ACTION, NO_PAIR, Records, joined
+from mdpdsl.logs.log_rows import Records, WholeSteps, joined
+from mdpdsl.logs.percent_signs import PercentSigns
 from mdpdsl.logs.readers.log_file import RawBatch
 from mdpdsl.logs.rejections import Rejections
 from mdpdsl.logs.row_cells import CellReader, Cells
+from mdpdsl.logs.seen_values import SeenValues
 from mdpdsl.logs.sources import ColumnSources
+from mdpdsl.logs.stops import Stops, stops_of
 from mdpdsl.logs.values import ColumnTypeError, keys_of
 
 #: Up to this many states times actions, a table gives the pair of each.
@@ -43,11 +47,17 @@ class Converter:
     is_separate: bool
     rejected: Rejections
     clipped: dict[str, int]
+    percent_signs: PercentSigns = field(default_factory=PercentSigns, init=False)
     _last_episode: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         graph, symbols = self.graph, self.model.symbols
-        self._state_cells = [CellReader(v, symbols) for v in graph.states.variables]
+        variables = graph.states.variables
+        following = self.sources.next_states or [None] * len(variables)
+        self._state_cells = [
+            CellReader(variable, symbols, next_term)
+            for variable, next_term in zip(variables, following, strict=True)
+        ]
         self._action_cells = [CellReader(v, symbols) for v in graph.actions.product.variables]
         self._pair_codes: IntArray | None = None
         self._pair_table: StateArray | None = np.empty(0, np.int32)
@@ -59,18 +69,31 @@ class Converter:
             if n_products <= MOST_TABLE_PLACES:
                 self._pair_table = np.full(n_products, NO_PAIR, np.int32)
                 self._pair_table[self._pair_codes] = np.arange(graph.n_pairs)
+                if graph.ends is not None:
+                    places = self._pair_table.reshape(graph.n_states, graph.n_actions)
+                    places[graph.ends] = self._at_end
+        assert graph.n_pairs < CLOSED
         self._has_all_states = graph.n_states == graph.states.product.size
+
+    @property
+    def seen(self) -> list[SeenValues]:
+        """The numbers of each state variable, and how many were out of range."""
+        return [seen for cells in self._state_cells for seen in cells.seen]
 
     def records(self, raw: RawBatch) -> Records:
         """Return the rows of a batch whose episode and time are known."""
         batch = Batch(self.path, raw)
-        return self._clean_records(batch) or self._checked_records(batch)
+        records = self._clean_records(batch) or self._checked_records(batch)
+        self.percent_signs.note(batch.columns_read)
+        return records
 
-    def transitions(self, raw: RawBatch) -> tuple[IntArray, IntArray]:
-        """Return pairs and next states of a batch whose rows are whole transitions."""
+    def transitions(self, raw: RawBatch) -> WholeSteps:
+        """Return the transitions of a batch whose rows are whole transitions."""
         assert self.sources.next_states is not None
         batch = Batch(self.path, raw)
-        return self._clean_transitions(batch) or self._checked_transitions(batch)
+        steps = self._clean_transitions(batch) or self._checked_transitions(batch)
+        self.percent_signs.note(batch.columns_read)
+        return steps
 
     def _clean_records(self, batch: Batch) -> Records | None:
         """Return the rows; None if any of them may be bad."""
@@ -89,10 +112,14 @@ class Converter:
         found = None if state is None else self._clean_pairs(batch, state)
         if found is None:
             return None
+        stops = stops_of(batch, self.sources)
+        if stops is not None and stops.is_unclear.any():
+            return None
         self._note_clipped(clipped)
         if len(episode):
             self._last_episode = int(episode[-1])
         n = batch.size
+        self._mark_stops(stops, *found)
         return Records(
             source=np.full(n, self._source, np.int32),
             episode=episode,
@@ -104,7 +131,7 @@ class Converter:
             is_clean=True,
         )
 
-    def _clean_transitions(self, batch: Batch) -> tuple[IntArray, IntArray] | None:
+    def _clean_transitions(self, batch: Batch) -> WholeSteps | None:
         assert self.sources.next_states is not None
         if batch.raw.broken:
             return None
@@ -112,10 +139,13 @@ class Converter:
         state = self._clean_states(batch, self.sources.states, clipped)
         following = self._clean_states(batch, self.sources.next_states, clipped)
         found = None if state is None else self._clean_pairs(batch, state)
-        if following is None or found is None or (found[1] == NO_ACTION).any():
+        stops = stops_of(batch, self.sources)
+        if following is None or found is None or (found[1] < 0).any():
+            return None
+        if stops is not None and stops.is_unclear.any():
             return None
         self._note_clipped(clipped)
-        return found[1].astype(np.int64), following
+        return self._whole_steps(found[1], following, stops)
 
     def _clean_states(
         self, batch: Batch, terms: Sequence[Term], clipped: dict[str, int]
@@ -149,7 +179,41 @@ class Converter:
         n_bad = binning.add_pairs(
             state, action, self.graph.n_actions, self._pair_table, NO_ACTION, states, pairs
         )
+        if self.graph.ends is not None:  # whatever the action is: none is taken there
+            pairs[self.graph.ends[states]] = self._at_end
         return None if n_bad else (states, pairs)
+
+    @property
+    def _at_end(self) -> int:
+        """What a row in an end of the model has in place of a pair."""
+        return STOPPED if self.sources.episode is None else AT_END
+
+    def _mark_stops(self, stops: Stops | None, state: StateArray, pair: StateArray) -> None:
+        """Write to states and pairs where episodes stop, as `Records` has it."""
+        if stops is None or not (stops.any | stops.is_unclear).any():
+            return
+        acted, idle = pair >= 0, (pair == NO_ACTION) | (pair == STOPPED)
+        closed = CLOSED if self.sources.episode is None else 0
+        pair[acted & stops.ended] |= ENDED | closed
+        pair[acted & stops.cut] |= CUT | closed
+        pair[idle & stops.any] = STOPPED
+        state[idle & stops.ended & (state >= 0)] += self.graph.n_states
+        pair[acted & stops.is_unclear] = NO_PAIR
+        state[idle & stops.is_unclear] = -1
+
+    def _whole_steps(
+        self, pair: StateArray, following: IntArray, stops: Stops | None
+    ) -> WholeSteps:
+        if stops is None:
+            return WholeSteps(pair.astype(np.int64), following, np.zeros(len(pair), np.bool_))
+        arrival = following + self.graph.n_states * stops.ended
+        return WholeSteps(pair.astype(np.int64), arrival, stops.any)
+
+    def _reject_unclear(self, batch: Batch, stops: Stops | None, is_bad: BoolArray) -> None:
+        if stops is None:
+            return
+        terms = [term for term in (self.sources.ended, *self.sources.cut) if term is not None]
+        self._reject(reasons.UNKNOWN_FLAG, stops.is_unclear & ~is_bad, batch, terms, "flag")
 
     @property
     def _source(self) -> int:
@@ -170,6 +234,7 @@ class Converter:
         episode, no_episode = self._episodes(batch)
         time = raw.rows.astype(np.float64)
         no_time = np.zeros(n, np.bool_)
+        wrong: tuple[tuple[str, BoolArray], ...] = ()
         if self.sources.time is not None:
             time, wrong = batch.evaluated(self.sources.time)
             no_time = ~np.isfinite(time)
@@ -177,14 +242,22 @@ class Converter:
         is_bad = no_episode | no_time
         self._reject(reasons.MISSING_EPISODE, no_episode, batch, self.sources.episode, "episode")
         lost_time = no_time & ~no_episode
+        for reason, mask in wrong:
+            if reason in reasons.ABOUT_TIMES:
+                self._reject(reason, mask & lost_time, batch, self.sources.time, "time")
+                lost_time &= ~mask
         self._reject(reasons.MISSING_TIME, lost_time, batch, self.sources.time, "time")
         state, is_bad = self._states(batch, self.sources.states, is_bad, "")
         pair = self._pairs(batch, state, is_bad)
+        states = np.where(is_bad, -1, state).astype(np.int32)
+        stops = stops_of(batch, self.sources)
+        self._reject_unclear(batch, stops, is_bad)
+        self._mark_stops(stops, states, pair)
         records = Records(
             source=np.full(n, self._source, np.int32),
             episode=episode,
             time=time,
-            state=np.where(is_bad, -1, state).astype(np.int32),
+            state=states,
             pair=pair,
             file=np.full(n, self.file, np.int32),
             row=raw.rows,
@@ -194,7 +267,7 @@ class Converter:
             return records.take(~is_lost) if is_lost.any() else records
         return self._with_holes(records, raw)
 
-    def _checked_transitions(self, batch: Batch) -> tuple[IntArray, IntArray]:
+    def _checked_transitions(self, batch: Batch) -> WholeSteps:
         assert self.sources.next_states is not None
         self._reject_broken(batch.raw)
         is_bad = np.zeros(batch.size, np.bool_)
@@ -203,8 +276,15 @@ class Converter:
         pair = self._pairs(batch, state, is_bad)
         needed = pair == NO_ACTION
         self._reject(reasons.MISSING_ACTION, needed, batch, self.sources.actions[0], "the action")
+        is_after = (pair == AT_END) | (pair == STOPPED)
+        self._reject(reasons.AFTER_END, is_after, batch, self.sources.states, "state")
         is_good = (pair >= 0) & ~is_bad
-        return pair[is_good].astype(np.int64), following[is_good]
+        stops = stops_of(batch, self.sources)
+        self._reject_unclear(batch, stops, ~is_good)
+        steps = self._whole_steps(pair, following, stops)
+        if stops is not None:
+            is_good &= ~stops.is_unclear
+        return WholeSteps(*(getattr(steps, f.name)[is_good] for f in fields(steps)))
 
     def _episodes(self, batch: Batch) -> tuple[IntArray, BoolArray]:
         n = batch.size
@@ -246,7 +326,9 @@ class Converter:
         product = self.graph.actions.product
         action = np.zeros(batch.size, np.int64)
         is_missing = np.zeros(batch.size, np.bool_)
-        has_none = is_bad
+        ends = self.graph.ends
+        is_end = np.zeros(batch.size, np.bool_) if ends is None else ends[state] & ~is_bad
+        has_none = is_bad | is_end  # in an end no action is taken, whatever the row has
         for reader, stride, term in zip(
             self._action_cells, product.strides, self.sources.actions, strict=True
         ):
@@ -263,7 +345,8 @@ class Converter:
             self._reject(reasons.NOT_AVAILABLE, is_free, batch, terms, "pair")
             pair, has_none = place, has_none | is_free
         pair = np.where(has_none, NO_PAIR, pair)
-        return np.where(is_missing & ~is_bad, NO_ACTION, pair).astype(np.int32)
+        pair = np.where(is_missing & ~is_bad, NO_ACTION, pair)
+        return np.where(is_end, self._at_end, pair).astype(np.int32)
 
     def _reject_cells(
         self, batch: Batch, cells: Cells, is_bad: BoolArray, missing: str | None

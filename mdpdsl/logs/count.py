@@ -7,7 +7,6 @@ the whole log: the result does not depend on how the files were split into parts
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +22,7 @@ from scipy.sparse.csgraph import connected_components
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.diagnostics import LogError, LogProblem
 from mdpdsl.graph.counts import Counts, merge
+from mdpdsl.graph.space import IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels import counting
 from mdpdsl.logs.inputs import LogInput, LogSource, expand_logs, size_of
@@ -36,8 +36,11 @@ from mdpdsl.logs.passes import (
 )
 from mdpdsl.logs.readers.frames import Frame
 from mdpdsl.logs.readers.log_file import BATCH_ROWS
-from mdpdsl.logs.rejections import Rejections
+from mdpdsl.logs.reading_options import USUAL, ReadingOptions
+from mdpdsl.logs.rejections import HINTS, Rejections
+from mdpdsl.logs.seen_values import joined, wrong_units
 from mdpdsl.logs.sequences import usual_step_bin
+from mdpdsl.logs.time_steps import usual_step
 
 #: Parts for each worker; several, as files differ in size.
 PARTS_PER_WORKER = 4
@@ -59,14 +62,16 @@ class FileRead:
 class LogCounts:
     """The transitions of logs, and what could not be counted."""
 
-    counts: Counts
+    counts: Counts  # in open form (`graph.ends`)
+    starts: IntArray  # [n_states]  episodes that start in each state
+    has_stops: bool  # whether rows can say that their episode ended or was cut
     rejected: Rejections
     clipped: dict[str, int]  # values beyond the ends of a variable that saturates
     files: tuple[FileRead, ...]
     problems: tuple[LogProblem, ...]
     rows: int
     was_sorted: bool  # whether the rows were already in order
-    time_step: float | None  # to a few per cent; None without times
+    time_step: float | None  # the usual one; None without times
     seconds: float
 
 
@@ -82,6 +87,7 @@ def count_logs(
     executor: Executor | None = None,
     n_workers: int = 1,
     order: TransitionOrder | None = None,
+    options: ReadingOptions = USUAL,
 ) -> LogCounts:
     """Count the transitions of logs over the pairs of a graph.
 
@@ -89,16 +95,19 @@ def count_logs(
     list of episodes, each a list of rows. An episode may continue in another log if both have
     episodes and times, unless `are_files_separate`. With an executor, its workers share the files;
     `order` also keeps the transitions, in order, and needs a single process. Raise LogError if
-    something is no log, or if there is no row to read.
+    something is no log, if there is no row to read, or if most values of a variable are out of its
+    range, unless the `options` allow it.
     """
     began = time.perf_counter()
     given, unread = expand_logs(patterns, model)
-    logs, problems = open_logs(model, given)
-    problems = [*unread, *problems]
+    found = open_logs(model, given, options)
+    logs, problems = found.logs, [*unread, *found.problems]
     if not logs:
         raise LogError(problems)
     assert order is None or executor is None
-    reading = LogReading(model, graph, are_files_separate, batch_rows, order)
+    reading = LogReading(
+        model, graph, are_files_separate, batch_rows, found.has_stops, order, options
+    )
     usual_bin = None if time_step is None else _bin_of(time_step)
     count_all = _counter(reading, executor, progress)
     n_groups = 1 if executor is None else PARTS_PER_WORKER * n_workers
@@ -110,15 +119,22 @@ def count_logs(
     rows = dict(pair for part in parts for pair in zip(part.files, part.rows, strict=True))
     if sum(rows.values()) == 0:
         raise LogError(problems)
+    if not options.clip_anyway:
+        where = str(logs[0]) if len(logs) == 1 else f"{len(logs):,} logs"
+        _require_most_in_range(graph, parts, where)
+    rejected = Rejections.joined(part.rejected for part in parts)
+    problems += _mostly_rejected(rejected, sum(rows.values()))
     return LogCounts(
         counts=reduce(merge, (part.counts for part in parts)),
-        rejected=Rejections.joined(part.rejected for part in parts),
+        starts=np.sum([part.starts for part in parts], axis=0),
+        has_stops=found.has_stops,
+        rejected=rejected,
         clipped=_summed(part.clipped for part in parts),
         files=tuple(FileRead(str(log), size_of(log), rows[i]) for i, log in enumerate(logs)),
         problems=tuple(problems),
         rows=sum(rows.values()),
         was_sorted=all(part.was_sorted for part in parts),
-        time_step=time_step if time_step is not None else _step_of(usual_bin),
+        time_step=time_step if time_step is not None else _step_of(usual_bin, parts),
         seconds=time.perf_counter() - began,
     )
 
@@ -213,14 +229,41 @@ def _usual_bin(parts: Sequence[Part]) -> int | None:
     return usual_step_bin(np.sum([part.histogram for part in parts], axis=0))
 
 
-def _step_of(usual_bin: int | None) -> float | None:
-    """Return the usual step: exactly if it is a whole number, else to a few per cent."""
+def _step_of(usual_bin: int | None, parts: Sequence[Part]) -> float | None:
+    """Return the usual step; to a few per cent if no row of the sample has it."""
     if usual_bin is None:
         return None
-    low = 2 ** ((usual_bin - counting.UNIT_BIN) / counting.BINS)
-    high = 2 ** ((usual_bin + 1 - counting.UNIT_BIN) / counting.BINS)
-    whole = math.ceil(low - 1e-12)
-    return float(whole) if whole < high else float(f"{(low + high) / 2:.2g}")
+    largest = max(part.largest_time for part in parts)
+    found = usual_step([part.steps for part in parts], usual_bin, largest)
+    return found or float(f"{2 ** ((usual_bin + 0.5 - counting.UNIT_BIN) / counting.BINS):.2g}")
+
+
+def _require_most_in_range(graph: TransitionGraph, parts: Sequence[Part], where: str) -> None:
+    """Raise LogError if most values of a variable are out of range: its unit must be wrong."""
+    variables = {variable.name: variable for variable in graph.states.variables}
+    found = [
+        wrong_units(seen, variables[seen.variable], where)
+        for seen in joined(part.seen for part in parts)
+        if seen.is_mostly_outside
+    ]
+    if found:
+        raise LogError(found)
+
+
+def _mostly_rejected(rejected: Rejections, n_rows: int) -> list[LogProblem]:
+    """Return a problem if most rows are rejected."""
+    if 2 * rejected.total <= n_rows:
+        return []
+    reasons = sorted(rejected.counts.items(), key=lambda item: -item[1])
+    listed = ", ".join(f"{reason} ({number:,})" for reason, number in reasons)
+    first = rejected.examples[reasons[0][0]][0]
+    where = f"first in {first.file}, row {first.row:,}: {first.found}"
+    return [
+        LogProblem(
+            f"most rows are rejected, {rejected.total:,} of {n_rows:,}: {listed}; {where}",
+            HINTS.get(reasons[0][0]),
+        )
+    ]
 
 
 def _bin_of(step: float) -> int:

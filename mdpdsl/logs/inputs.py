@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,19 @@ from mdpdsl.diagnostics import LogError, LogProblem
 from mdpdsl.logs.readers import episodes, frames
 from mdpdsl.logs.readers.endings import expand_paths, open_file
 from mdpdsl.logs.readers.frames import Frame
-from mdpdsl.logs.readers.log_file import READ_ERRORS, LogFile, LogFileError, RawBatch, first_line
+from mdpdsl.logs.readers.log_file import (
+    COPY_AGAIN,
+    READ_ERRORS,
+    DamagedFileError,
+    LogFile,
+    LogFileError,
+    RawBatch,
+    damaged,
+    first_line,
+    is_damage,
+    not_in_encoding,
+)
+from mdpdsl.logs.reading_options import USUAL, ReadingOptions
 from mdpdsl.logs.values import readable
 
 
@@ -52,7 +65,7 @@ def expand_logs(
         if isinstance(one, str | os.PathLike):
             paths, missing = expand_paths([os.fspath(one)])
             found |= {path.resolve(): path for path in paths if path.resolve() not in found}
-            problems += [LogProblem(message) for message in missing]
+            problems += [LogProblem(message, loses_rows=True) for message in missing]
             continue
         if id(one) in found:
             continue
@@ -67,31 +80,60 @@ def expand_logs(
             else:
                 raise _not_a_log(one)
         except LogFileError as error:
-            problems.append(LogProblem(str(error), error.help))
+            problems.append(error.problem)
     return list(found.values()), problems
 
 
-def open_log(source: LogSource) -> LogFile:
+def open_log(source: LogSource, options: ReadingOptions = USUAL) -> LogFile:
     """Open a file or a table and see which columns it has; raise LogFileError."""
-    log = frames.open_frame(source) if isinstance(source, Frame) else open_file(source)
-    twice = sorted({c for c in log.columns if log.columns.count(c) > 1})
-    if twice:
-        raise LogFileError(f"{log.name} has two columns named `{twice[0]}`", "rename one of them")
+    if isinstance(source, Frame):
+        log = frames.open_frame(source)
+    else:
+        log = open_file(source, options)
+    if len(set(log.columns)) < len(log.columns):
+        # Columns without a name cannot be read: spreadsheets add them.
+        twice = [name for name, n in Counter(log.columns).items() if n > 1 and name]
+        if twice:
+            is_value = min(twice).replace(".", "").isdigit()
+            raise LogFileError(
+                f"{log.name} has two columns named `{min(twice)}`",
+                "name the columns in the first line" if is_value else "rename one of them",
+            )
     return log
 
 
-def read_log(log: LogFile, columns: Sequence[str], batch_rows: int) -> Iterator[RawBatch]:
-    """Read some columns of a log; raise LogFileError where it breaks off."""
+def read_log(
+    log: LogFile,
+    columns: Sequence[str],
+    batch_rows: int,
+    options: ReadingOptions = USUAL,
+    times: frozenset[str] = frozenset(),
+) -> Iterator[RawBatch]:
+    """Read some columns of a log; raise LogFileError where it breaks off.
+
+    Texts in the columns `times` may be timestamps. Raise DamagedFileError if the rows that were
+    read before cannot be trusted either.
+    """
     last = 0
     try:
         for batch in log.read(columns, batch_rows):
             columns_read = {name: readable(column) for name, column in batch.columns.items()}
-            yield replace(batch, columns=columns_read)
+            yield replace(batch, columns=columns_read, options=options, times=times)
             last = int(batch.rows[-1]) if len(batch.rows) else last
-    except (*READ_ERRORS, LogFileError) as error:
-        raise LogFileError(
-            f"{log.name} breaks off after row {last:,}: {first_line(error)}"
-        ) from None
+    except DamagedFileError:
+        raise
+    except LogFileError as error:
+        raise LogFileError(f"{_breaks_off(log, last)}: {error}", error.help) from None
+    except UnicodeDecodeError as error:
+        raise not_in_encoding(_breaks_off(log, last), error) from None
+    except READ_ERRORS as error:
+        if is_damage(error):
+            raise damaged(log.name, first_line(error)) from None
+        raise LogFileError(f"{_breaks_off(log, last)}: {first_line(error)}", COPY_AGAIN) from None
+
+
+def _breaks_off(log: LogFile, last: int) -> str:
+    return f"{log.name} breaks off after row {last:,}"
 
 
 def size_of(source: LogSource) -> int:

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray
 
-#: In `Records.pair`: no pair, and no pair because no action is given.
-NO_PAIR, NO_ACTION = -1, -2
 ARRAYS = ("source", "episode", "time", "state", "pair", "file", "row")
 
 
@@ -22,17 +20,19 @@ class Records:
     """Rows in the order they were read.
 
     Rows of one episode have the same source and episode. Files whose episodes may continue in each
-    other share source 0; a negative source has no times, only the order of its rows.
+    other share source 0; a negative source has no times, only the order of its rows. A row without
+    an action in which the episode ended has the state n_states + s. A pair may have flags, and what
+    is in its place without an action says why (see `kernels.counting`).
     """
 
     source: StateArray  # [n]
     episode: IntArray  # [n]
     time: FloatArray  # [n]
     state: StateArray  # [n]  -1 where the row has none
-    pair: StateArray  # [n]  NO_PAIR, NO_ACTION
+    pair: StateArray  # [n]  with flags; NO_PAIR, NO_ACTION, STOPPED, AT_END
     file: StateArray  # [n]
     row: IntArray  # [n]
-    is_clean: bool = False  # whether every row has a state, and a pair or NO_ACTION
+    is_clean: bool = False  # whether every row has a state, and no row a NO_PAIR
 
     def __len__(self) -> int:
         return len(self.row)
@@ -40,6 +40,15 @@ class Records:
     def take(self, where: slice | BoolArray | IntArray) -> Records:
         """Return some of the rows."""
         return records_from({n: getattr(self, n)[where] for n in ARRAYS}, self.is_clean)
+
+
+@dataclass(frozen=True, eq=False)
+class WholeSteps:
+    """Rows that are transitions, with the state each led to."""
+
+    pair: IntArray  # [n]
+    arrival: IntArray  # [n]  n_states + s where the episode ended in s
+    is_stop: BoolArray  # [n]  whether the episode ended or was cut there
 
 
 def joined(parts: Sequence[Records]) -> Records:

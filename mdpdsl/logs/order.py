@@ -1,7 +1,9 @@
 """Transitions of logs in order: for each pair, a queue of the successors that the log shows.
 
 An episode starts in the state of its first transition. Rows that are whole transitions have no
-episodes: there, an episode starts where a row's state is not the next state of the row before.
+episodes: there, an episode starts where a row's state is not the next state of the row before, or
+where that row stopped its episode. Successors are arrivals, as in counts in open form
+(`graph.ends`).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class LoggedTransitions:
     """All transitions of a log over the pairs of a graph."""
 
     queue_start: IntArray  # [n_pairs + 1]
-    successor: StateArray  # [n_transitions]  in the order of the log within a pair
+    successor: StateArray  # [n_transitions]  arrivals in the order of the log within a pair
     episode: StateArray  # [n_episodes]  the state that each episode starts in
 
     @property
@@ -46,18 +48,18 @@ class TransitionOrder:
 
     def __init__(self, graph: TransitionGraph) -> None:
         self._graph = graph
-        self.clear()
+        self.clear(graph.n_states)
 
-    def clear(self) -> None:
-        """Forget everything, as the log is read again in another order."""
+    def clear(self, n_arrivals: int) -> None:
+        """Forget everything, as the log is read again; there are so many arrivals."""
+        self.n_arrivals = n_arrivals
         self._pairs: list[StateArray] = []
         self._successors: list[StateArray] = []
         self._starts: list[StateArray] = []
         self._is_begun = False
-        self._last = -1
 
     def add(self, codes: IntArray, rows: Records, kind: StateArray) -> None:
-        """Add the transitions of rows, each given as pair * n_states + successor.
+        """Add the transitions of rows, each given as pair * n_arrivals + arrival.
 
         `kind` says how each row follows the one before; row 0 repeats the last row of the call
         before.
@@ -68,14 +70,9 @@ class TransitionOrder:
         )
         self._add(codes, is_first)
 
-    def add_whole(self, codes: IntArray) -> None:
-        """Add transitions that were each a row."""
-        if len(codes) == 0:
-            return
-        state = self._graph.pair_state[codes // self._graph.n_states]
-        before = np.concatenate([[self._last], codes[:-1] % self._graph.n_states])
-        self._last = int(codes[-1] % self._graph.n_states)
-        self._add(codes, state != before)
+    def add_whole(self, codes: IntArray, is_start: BoolArray) -> None:
+        """Add transitions that were each a row, and whether an episode starts with each."""
+        self._add(codes, is_start)
 
     def transitions(self) -> LoggedTransitions:
         """Return the queues of all pairs, and forget everything to save memory."""
@@ -91,11 +88,11 @@ class TransitionOrder:
         while self._pairs:
             queueing.append(self._pairs.pop(), self._successors.pop(), end, successor)
         starts = [np.empty(0, np.int32), *self._starts]
-        self.clear()
+        self.clear(self.n_arrivals)
         return LoggedTransitions(queue_start, successor, np.concatenate(starts))
 
     def _add(self, codes: IntArray, is_first: BoolArray) -> None:
-        pairs, successors = np.divmod(codes, self._graph.n_states)
+        pairs, successors = np.divmod(codes, self.n_arrivals)
         self._pairs.append(pairs.astype(np.int32))
         self._successors.append(successors.astype(np.int32))
         self._starts.append(self._graph.pair_state[pairs[is_first]])

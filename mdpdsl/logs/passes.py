@@ -9,26 +9,31 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.terms import reads
 from mdpdsl.diagnostics import LogProblem
 from mdpdsl.graph.counts import Counts
-from mdpdsl.graph.space import IntArray
+from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.conversion import Converter
 from mdpdsl.logs.inputs import LogSource, open_log, read_log
 from mdpdsl.logs.log_rows import Records
 from mdpdsl.logs.order import TransitionOrder
-from mdpdsl.logs.readers.log_file import LogFile, LogFileError, RawBatch
+from mdpdsl.logs.readers.log_file import DamagedFileError, LogFile, LogFileError, RawBatch
+from mdpdsl.logs.reading_options import USUAL, ReadingOptions
 from mdpdsl.logs.rejections import Rejections
+from mdpdsl.logs.seen_values import SeenValues
+from mdpdsl.logs.seen_values import joined as joined_values
 from mdpdsl.logs.sequences import OrderWatch, OutOfOrderError, Sequencer, TransitionTable
 from mdpdsl.logs.sorting import sorted_records
 from mdpdsl.logs.sources import column_sources
+from mdpdsl.logs.time_steps import StepSample
 
 #: Called after every batch with the number of rows read so far.
 Progress = Callable[[int], None]
@@ -46,7 +51,14 @@ class LogReading:
     graph: TransitionGraph
     are_files_separate: bool
     batch_rows: int
+    has_stops: bool  # whether rows can say that their episode ended or was cut
     order: TransitionOrder | None = None  # also keeps the transitions, in order
+    options: ReadingOptions = USUAL
+
+    @property
+    def n_arrivals(self) -> int:
+        """How many outcomes of a step are told apart: an end is another one than its state."""
+        return self.graph.n_states * (2 if self.has_stops else 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +66,8 @@ class Part:
     """What was counted in some of the logs; parts that share no episode add up."""
 
     files: tuple[int, ...]
-    counts: Counts
+    counts: Counts  # in open form
+    starts: IntArray  # [n_states]  episodes that start in each state
     rejected: Rejections
     clipped: dict[str, int]  # values beyond the ends of a variable that saturates
     problems: tuple[LogProblem, ...]
@@ -63,20 +76,30 @@ class Part:
     histogram: IntArray  # of time steps, by bins
     usual_bin: int | None  # the bin of the usual time step; None if there was no step
     episodes: IntArray  # keys of episodes that may continue in other files
+    seen: tuple[SeenValues, ...]  # the numbers of each state variable
+    steps: tuple[FloatArray, IntArray]  # a sample of time steps, and how often each occurs
+    largest_time: float  # in that sample
 
 
-def open_logs(
-    model: CheckedModel, given: Sequence[LogSource]
-) -> tuple[list[LogSource], list[LogProblem]]:
-    """Return the logs that can be read and have the columns of the model."""
-    good, problems = [], []
+@dataclass(frozen=True, eq=False)
+class OpenLogs:
+    """Logs that can be read and have the columns of the model, and why others do not."""
+
+    logs: list[LogSource]
+    problems: list[LogProblem]
+    has_stops: bool  # whether rows of any of them can say that their episode ended or was cut
+
+
+def open_logs(model: CheckedModel, given: Sequence[LogSource], options: ReadingOptions) -> OpenLogs:
+    """Find the logs that can be read and have the columns of the model."""
+    good, problems, has_stops = [], [], False
     for source in given:
         try:
-            column_sources(model, open_log(source))
+            has_stops |= column_sources(model, open_log(source, options)).has_stops
             good.append(source)
         except LogFileError as error:
-            problems.append(LogProblem(str(error), error.help))
-    return good, problems
+            problems.append(error.problem)
+    return OpenLogs(good, problems, has_stops)
 
 
 def count_part(
@@ -86,16 +109,21 @@ def count_part(
     progress: Progress | None = None,
 ) -> Part:
     """Count the transitions of some logs, each with its number among all."""
-    for is_ordered in (True, False):
-        attempt = _Attempt(reading, files, usual_bin, progress)
+    is_ordered = True
+    damaged: dict[int, LogProblem] = {}
+    while True:
+        attempt = _Attempt(reading, files, usual_bin, progress, damaged)
         try:
             attempt.run(is_ordered)
             break
         except OutOfOrderError:
-            continue
+            is_ordered = False
+        except _DamagedLogError as error:  # whose rows may be among those counted
+            damaged[error.index] = error.problem
     return Part(
         files=tuple(index for index, _ in files),
         counts=attempt.table.counts(),
+        starts=attempt.sequencer.starts,
         rejected=attempt.placed_rejections(),
         clipped=attempt.clipped,
         problems=tuple(attempt.problems),
@@ -104,7 +132,18 @@ def count_part(
         histogram=attempt.sequencer.histogram,
         usual_bin=attempt.sequencer.usual_bin,
         episodes=attempt.episodes,
+        seen=tuple(joined_values(attempt.seen)),
+        steps=attempt.steps.steps(),
+        largest_time=attempt.steps.largest_time,
     )
+
+
+class _DamagedLogError(Exception):
+    """A log of which no row may be counted; others of the same pass may."""
+
+    def __init__(self, index: int, problem: LogProblem) -> None:
+        super().__init__(problem.message)
+        self.index, self.problem = index, problem
 
 
 @dataclass(eq=False)
@@ -115,6 +154,7 @@ class _Attempt:
     files: Sequence[tuple[int, LogSource]]
     usual_bin: int | None
     progress: Progress | None
+    damaged: Mapping[int, LogProblem]  # logs to leave out
     rejected: Rejections = field(default_factory=Rejections)
     clipped: dict[str, int] = field(default_factory=dict)
     problems: list[LogProblem] = field(default_factory=list)
@@ -123,12 +163,16 @@ class _Attempt:
         graph = self.reading.graph
         self.rows = [0] * len(self.files)
         self.episodes = np.empty(0, np.int64)
-        self.table = TransitionTable(graph.n_pairs, graph.n_states)
+        self.table = TransitionTable(graph.n_pairs, self.reading.n_arrivals)
         names = {index: str(source) for index, source in self.files}
         order = self.reading.order
         if order is not None:
-            order.clear()
-        self.sequencer = Sequencer(self.table, self.rejected, names, self.usual_bin, order)
+            order.clear(self.reading.n_arrivals)
+        self.sequencer = Sequencer(
+            self.table, self.rejected, names, graph.n_states, self.usual_bin, order
+        )
+        self.steps = StepSample()
+        self.seen: list[list[SeenValues]] = []
         self._logs: list[LogFile] = []
 
     def run(self, is_ordered: bool) -> None:
@@ -139,6 +183,7 @@ class _Attempt:
             records = sorted_records(records, self.reading.batch_rows)
         for part in records:
             watch.check(part)
+            self.steps.add(part)
             self.sequencer.feed(part)
         self.sequencer.finish()
         self.episodes = watch.shared_episodes()
@@ -156,18 +201,35 @@ class _Attempt:
     def _all_records(self) -> Iterator[Records]:
         """Convert log after log; whole transitions need no order and are counted at once."""
         for place, (index, source) in enumerate(self.files):
+            if index in self.damaged:
+                self.problems.append(self.damaged[index])
+                continue
             try:
-                log = open_log(source)
-                self._logs.append(log)
-                converter = self._converter(log, index)
-                columns = converter.sources.columns
-                for raw in _read_ahead(read_log(log, columns, self.reading.batch_rows)):
-                    yield from self._converted(converter, raw)
-                    self._note(place, raw)
-                if self.rows[place] == 0:
-                    self.problems.append(LogProblem(f"{log.name} has no rows"))
+                yield from self._records_of(place, index, source)
+            except DamagedFileError as error:
+                raise _DamagedLogError(index, error.problem) from None
             except LogFileError as error:
-                self.problems.append(LogProblem(str(error), error.help))
+                self.problems.append(error.problem)
+
+    def _records_of(self, place: int, index: int, source: LogSource) -> Iterator[Records]:
+        log = open_log(source, self.reading.options)
+        self._logs.append(log)
+        converter = self._converter(log, index)
+        sources = converter.sources
+        time = sources.time
+        times = frozenset(() if time is None else (name for _, name in reads(time)))
+        batches = read_log(
+            log, sources.columns, self.reading.batch_rows, self.reading.options, times
+        )
+        try:
+            for raw in _read_ahead(batches):
+                yield from self._converted(converter, raw)
+                self._note(place, raw)
+        finally:
+            self.seen.append(converter.seen)
+            self.problems += converter.percent_signs.problems(log.name)
+        if self.rows[place] == 0:
+            self.problems.append(LogProblem(f"{log.name} has no rows"))
 
     def _converter(self, log: LogFile, index: int) -> Converter:
         reading = self.reading
@@ -186,14 +248,12 @@ class _Attempt:
         if converter.sources.next_states is None:
             yield converter.records(raw)
         else:
-            pairs, following = converter.transitions(raw)
-            codes = pairs * self.reading.graph.n_states + following
-            self.table.add(codes)
-            if self.reading.order is not None:
-                self.reading.order.add_whole(codes)
+            graph = self.reading.graph
+            self.sequencer.feed_whole(converter.transitions(raw), graph.pair_state)
 
     def _note(self, place: int, raw: RawBatch) -> None:
         self.rows[place] += len(raw.rows) + len(raw.broken)
+        self.problems += raw.notes
         if self.progress is not None:
             self.progress(sum(self.rows))
 

@@ -13,6 +13,10 @@ MISSING_TIME = "missing time"
 MISSING_VALUE = "missing value"
 MISSING_ACTION = "missing action"
 TEXT = "text in a number column"
+COMMA = "number with a comma"
+POINT = "number with a point"
+UNCLEAR_DATE = "unclear date"
+NO_SUCH_TIME = "no such date or time"
 NOT_FINITE = "not a finite number"
 NO_VALUE = "expression without a value"
 OUT_OF_RANGE = "state out of range"
@@ -21,6 +25,28 @@ UNKNOWN_ACTION = "unknown action"
 NOT_AVAILABLE = "action not available"
 DUPLICATE_TIME = "duplicate time"
 GAP_IN_TIME = "gap in time"
+UNKNOWN_FLAG = "unclear whether the episode ended"
+END_NOT_RECORDED = "end not recorded"
+AFTER_END = "row after an end"
+
+#: Why the time of a row cannot be read, where that says more than that it is missing.
+ABOUT_TIMES = frozenset({COMMA, POINT, UNCLEAR_DATE, NO_SUCH_TIME})
+#: What to do about rows that are rejected, by reason.
+HINTS = {
+    BROKEN_LINE: "in CSV, each row needs as many fields as the first line, and a field that "
+    "contains the delimiter needs quotes; in JSON lines, each line is one object",
+    COMMA: "if these are decimal commas, set `decimal=` to a comma; if they separate thousands, "
+    "write the numbers without them",
+    POINT: "the decimal sign was set to a comma: if these are decimal points, leave out "
+    "`decimal=`; if they separate thousands, write the numbers without them",
+    UNCLEAR_DATE: "if the day comes before the month, set `dayfirst=`; otherwise write the format "
+    "as `time_format=`, for example %m/%d/%Y %H:%M",
+    DUPLICATE_TIME: "if every file numbers its episodes from 0, set `separate_files=`; if the log "
+    "has several episodes, name their column in the log block",
+    GAP_IN_TIME: "nothing is counted across a gap; `time_step=` sets how far apart rows may be",
+    NO_SUCH_TIME: "correct it in the log; if all dates are like that, write their format as "
+    "`time_format=`, for example %m/%d/%Y %H:%M",
+}
 
 #: Examples kept of each reason.
 MOST_EXAMPLES = 5

@@ -12,10 +12,15 @@ from mdpdsl.graph.space import SET_TOLERANCE, BoolArray, FloatArray, IntArray, V
 from mdpdsl.kernels import binning
 from mdpdsl.logs import rejections as reasons
 from mdpdsl.logs.batches import Batch
+from mdpdsl.logs.seen_values import SeenValues
 from mdpdsl.logs.values import has_texts, lookup
 
+#: The numbers of a batch, how many are out of range, and how many are finite.
+_Noted = tuple[FloatArray | IntArray, int, int]
 #: How far a single-precision number may be from a member of a set, relative to the largest.
 SINGLE_PRECISION = 1e-6
+#: One number in this many shows whether some may be far out of range.
+FEW = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +36,17 @@ class Cells:
 
 
 class CellReader:
-    """Finds the cells of one variable; `symbols` numbers the names of the model."""
+    """Finds the cells of one variable; `symbols` numbers the names of the model.
 
-    def __init__(self, variable: Variable, symbols: Mapping[str, int]) -> None:
-        self._variable = variable
+    Where rows are whole transitions, `next_term` gives the next values of the variable.
+    """
+
+    def __init__(
+        self, variable: Variable, symbols: Mapping[str, int], next_term: Term | None = None
+    ) -> None:
+        self._variable, self._next_term = variable, next_term
+        self._noted: tuple[Batch, dict[bool, _Noted]] | None = None  # by whether they are next
+        self._seen = {is_next: SeenValues(variable.name, is_next) for is_next in (False, True)}
         self._members = {member: float(i) for i, member in enumerate(variable.members)}
         self._places = np.full(len(symbols) + 1, -1.0)  # symbol -> index of the member
         if variable.kind == "enum":
@@ -44,6 +56,12 @@ class CellReader:
             self._order = np.argsort(variable.numbers)
             self._sorted = variable.numbers[self._order]
             self._tolerance = _tolerance(self._sorted)
+
+    @property
+    def seen(self) -> list[SeenValues]:
+        """The numbers of all batches so far."""
+        self._keep_noted()
+        return list(self._seen.values())
 
     def add(
         self, batch: Batch, term: Term, stride: int, may_miss: bool, code: IntArray
@@ -68,6 +86,9 @@ class CellReader:
             n_bad, n_clipped = binning.add_real_cells(
                 values, variable.edges, variable.wraps, stride, code
             )
+            if n_bad == 0:
+                n_outside = self._n_far(values) if variable.wraps else int(n_clipped)
+                self._note(batch, term, values, n_outside, len(values))
             return None if n_bad else int(n_clipped)
         if variable.kind == "set":
             n_bad = binning.add_set_cells(
@@ -77,6 +98,8 @@ class CellReader:
             n_bad = binning.add_whole_cells(
                 values, float(variable.low), variable.size, stride, may_miss, code
             )
+        if n_bad == 0:
+            self._note(batch, term, values, 0, len(values))
         return None if n_bad else 0
 
     def checked(self, batch: Batch, term: Term, prefix: str, outside: str) -> Cells:
@@ -100,6 +123,11 @@ class CellReader:
             values = self._symbols_to_places(values)
         is_infinite = np.isinf(values)
         index, n_clipped = self._indices(values)
+        is_number = np.isfinite(values)
+        n_outside = n_clipped + int(np.count_nonzero((index < 0) & is_number))
+        if variable.wraps:
+            n_outside = self._n_far(values[is_number])
+        self._note(batch, term, values, n_outside, int(np.count_nonzero(is_number)))
         if not faults and (len(index) == 0 or index.min() >= 0):
             return Cells(index, (), is_missing, n_clipped, term, name)
         for _, mask in faults:
@@ -110,6 +138,38 @@ class CellReader:
             has_reason |= mask
         faults = (*faults, (outside, (index < 0) & ~has_reason))
         return Cells(index, faults, is_missing, n_clipped, term, name)
+
+    def _note(
+        self,
+        batch: Batch,
+        term: Term,
+        values: FloatArray | IntArray,
+        n_outside: int,
+        n_numbers: int,
+    ) -> None:
+        """Remember the numbers of a batch; of two readings of a batch, the second counts."""
+        if self._variable.kind == "enum" or n_numbers == 0:
+            return
+        if self._noted is None or self._noted[0] is not batch:
+            self._keep_noted()
+            self._noted = batch, {}
+        self._noted[1][term is self._next_term] = values, n_outside, n_numbers
+
+    def _keep_noted(self) -> None:
+        if self._noted is not None:
+            for is_next, noted in self._noted[1].items():
+                self._seen[is_next].note(*noted)
+        self._noted = None
+
+    def _n_far(self, values: FloatArray | IntArray) -> int:
+        """Return how many numbers are more than a full turn out of the range of a circle."""
+        assert self._variable.edges is not None
+        low, high = float(self._variable.edges[0]), float(self._variable.edges[-1])
+        low, high = 2 * low - high, 2 * high - low
+        some = values[::FEW]  # of most logs no number is far out
+        if not ((some < low) | (some > high)).any():
+            return 0
+        return int(np.count_nonzero((values < low) | (values > high)))
 
     def _indices(self, values: FloatArray) -> tuple[IntArray, int]:
         variable = self._variable

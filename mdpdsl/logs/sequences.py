@@ -12,7 +12,7 @@ from mdpdsl.graph.space import IntArray
 from mdpdsl.graph.transition_graph import StateArray
 from mdpdsl.kernels import counting
 from mdpdsl.logs import rejections as reasons
-from mdpdsl.logs.log_rows import NO_ACTION, NO_PAIR, Records, joined
+from mdpdsl.logs.log_rows import Records, WholeSteps, joined
 from mdpdsl.logs.order import TransitionOrder
 from mdpdsl.logs.rejections import Rejections
 
@@ -33,17 +33,20 @@ class OutOfOrderError(Exception):
 
 
 class TransitionTable:
-    """Counts T(s,a,s') to which transitions are added."""
+    """Counts T(s,a,s') to which transitions are added.
 
-    def __init__(self, n_pairs: int, n_states: int) -> None:
-        self.n_states = n_states
+    There may be more arrivals than states (`graph.ends`: an end is another arrival than its state).
+    """
+
+    def __init__(self, n_pairs: int, n_arrivals: int) -> None:
+        self.n_arrivals = n_arrivals
         self._n_pairs = n_pairs
-        is_small = n_pairs * n_states <= MOST_TABLE_PLACES
-        self._table = np.zeros(n_pairs * n_states, np.int64) if is_small else None
+        is_small = n_pairs * n_arrivals <= MOST_TABLE_PLACES
+        self._table = np.zeros(n_pairs * n_arrivals, np.int64) if is_small else None
         self._parts: list[tuple[IntArray, IntArray]] = []  # codes and counts
 
     def add(self, codes: IntArray) -> None:
-        """Count transitions, each given as pair * n_states + successor."""
+        """Count transitions, each given as pair * n_arrivals + arrival."""
         if self._table is not None:
             counting.add(codes, self._table)
             return
@@ -59,7 +62,7 @@ class TransitionTable:
         else:
             self._merge()
             codes, counts = self._parts[0] if self._parts else (np.empty(0, np.int64),) * 2
-        return counts_from(codes // self.n_states, codes % self.n_states, counts, self._n_pairs)
+        return counts_from(*np.divmod(codes, self.n_arrivals), counts, self._n_pairs)
 
     def _merge(self) -> None:
         if not self._parts:
@@ -140,17 +143,21 @@ class Sequencer:
         table: TransitionTable,
         rejected: Rejections,
         paths: Mapping[int, str],
+        n_states: int,
         usual_bin: int | None,
         order: TransitionOrder | None = None,
     ) -> None:
         self._table, self._rejected, self._paths = table, rejected, paths
+        self._n_states = n_states
         self._order = order
         self.usual_bin = usual_bin
         self.histogram = np.zeros(counting.N_BINS, np.int64)
+        self.starts = np.zeros(n_states, np.int64)  # episodes that start in each state
         # Carried from batch to batch: the last row that is counted, and all rows of the latest
         # time, which are duplicates or not depending on the next rows.
         self._anchor: Records | None = None
         self._held: Records | None = None
+        self._reached = -1  # by the last row that is a whole transition
 
     def feed(self, records: Records) -> None:
         """Count the transitions that the next rows add."""
@@ -171,6 +178,8 @@ class Sequencer:
         is_duplicate = last.time[0] == before.time[0] and last.episode[0] == before.episode[0]
         if is_duplicate or len(self._held) > 1:
             return False
+        if self._anchor is not None and self._anchor.pair[0] > counting.NUMBER:  # it has flags
+            return False
         codes = np.empty(n, np.int64)
         n_codes = counting.clean_transitions(
             done.source,
@@ -178,9 +187,10 @@ class Sequencer:
             done.time,
             done.state,
             done.pair,
-            self._table.n_states,
+            self._table.n_arrivals,
             self.usual_bin,
             self.histogram,
+            self.starts,
             codes,
         )
         if n_codes < 0:
@@ -211,10 +221,26 @@ class Sequencer:
         self._held = held
         self._count(done)
 
+    def feed_whole(self, steps: WholeSteps, pair_state: StateArray) -> None:
+        """Count rows that are transitions; an episode starts where one does not follow the last."""
+        if len(steps.pair) == 0:
+            return
+        codes = steps.pair * self._table.n_arrivals + steps.arrival
+        self._table.add(codes)
+        state = pair_state[steps.pair]
+        follows = np.where(steps.is_stop, -1, steps.arrival)
+        is_start = state != np.concatenate([[self._reached], follows[:-1]])
+        self._reached = int(follows[-1])
+        np.add.at(self.starts, state[is_start], 1)
+        if self._order is not None:
+            self._order.add_whole(codes, is_start)
+
     def finish(self) -> None:
         """Count the rows that were carried."""
         if self._held is not None:
             self._count(self._held)
+            assert self._anchor is not None
+            self._reject_unrecorded_ends(self._anchor)
             self._held = self._anchor = None
 
     def _count(self, rows: Records) -> None:
@@ -223,7 +249,8 @@ class Sequencer:
         rows = self._without_duplicates(rows)
         if self._anchor is not None:
             rows = joined([self._anchor, rows])
-        self._anchor = rows.take(slice(-1, None))
+        elif rows.pair[0] >= 0 and rows.state[0] >= 0:
+            self.starts[rows.state[0]] += 1
         kind = np.full(len(rows), counting.OTHER_EPISODE, np.int32)
         keys = (rows.source, rows.episode, rows.time)
         if self.usual_bin is None:
@@ -232,8 +259,14 @@ class Sequencer:
             self.usual_bin = usual_step_bin(steps)
         usual_bin = -1 if self.usual_bin is None else self.usual_bin
         counting.link(*keys, usual_bin, self.histogram, kind)
+        self._reject_after_ends(rows, kind)
+        rows = replace(rows, pair=rows.pair.copy())
+        counting.stop(kind, rows.pair, rows.state, self.starts)
+        self._anchor = rows.take(slice(-1, None))
         codes = np.empty(len(rows), np.int64)
-        n = counting.transitions(kind, rows.pair, rows.state, self._table.n_states, codes)
+        n = counting.transitions(
+            kind, rows.pair, rows.state, self._n_states, self._table.n_arrivals, codes
+        )
         self._table.add(codes[:n])
         if self._order is not None:
             self._order.add(codes[:n], rows, kind)
@@ -255,7 +288,7 @@ class Sequencer:
         return replace(
             rows,
             state=np.where(is_duplicate, -1, rows.state).astype(np.int32),
-            pair=np.where(is_duplicate, NO_PAIR, rows.pair).astype(np.int32),
+            pair=np.where(is_duplicate, counting.NO_PAIR, rows.pair).astype(np.int32),
         )
 
     def _reject_duplicates(self, rows: Records) -> None:
@@ -266,8 +299,17 @@ class Sequencer:
             lambda row: f"another row of its episode also has time {row.time[0]:.10g}",
         )
 
+    def _reject_after_ends(self, rows: Records, kind: StateArray) -> None:
+        """Reject rows in an end of the model after which their episode continues all the same."""
+        continues = (rows.pair[:-1] == counting.AT_END) & (kind[1:] != counting.OTHER_EPISODE)
+        self._reject(
+            reasons.AFTER_END,
+            rows.take(np.flatnonzero(continues)),
+            lambda row: "the state is an end of the model, and more rows of its episode follow",
+        )
+
     def _reject_breaks(self, rows: Records, kind: StateArray) -> None:
-        """Reject what broke an episode: gaps in time, and actions missing before its end."""
+        """Reject what broke an episode: gaps in time, and what is missing before its end."""
         is_gap = kind == counting.GAP
         is_gap[1:] &= (rows.pair[:-1] >= 0) & (
             rows.state[1:] >= 0
@@ -284,11 +326,22 @@ class Sequencer:
                     f"{before[int(row.file[0]), int(row.row[0])]:.10g}"
                 ),
             )
-        is_needed = (rows.pair[:-1] == NO_ACTION) & (kind[1:] != counting.OTHER_EPISODE)
+        is_last = kind[1:] == counting.OTHER_EPISODE
+        self._reject_unrecorded_ends(rows.take(slice(0, -1)).take(is_last))
+        is_needed = (rows.pair[:-1] == counting.NO_ACTION) & ~is_last
         self._reject(
             reasons.MISSING_ACTION,
             rows.take(np.flatnonzero(is_needed)),
             lambda row: "no action, and not the last row of its episode",
+        )
+
+    def _reject_unrecorded_ends(self, last: Records) -> None:
+        """Reject the last rows of episodes that say that the next row, which is missing, ends."""
+        is_ending = (last.pair >= 0) & (last.pair & counting.ENDED != 0)
+        self._reject(
+            reasons.END_NOT_RECORDED,
+            last.take(is_ending),
+            lambda row: "the episode ends in the next state, but no row has that state",
         )
 
     def _reject(self, reason: str, rows: Records, found: _Found) -> None:

@@ -56,6 +56,8 @@ def sorted_records(records: Iterator[Records], batch_rows: int) -> Iterator[Reco
         here = Path(folder)
         writing = ((sorters, parts, here / f"{n}") for n, parts in enumerate(_pieces(records)))
         runs = list(_in_order(threads, n_threads, _written, writing))
+        if not runs:
+            return
         is_clean = all(run.is_clean for run in runs)
         merging = ((sorters, runs, cuts, batch_rows, is_clean) for cuts in pairwise(_cuts(runs)))
         for batches in _in_order(threads, n_threads, _merged, merging):

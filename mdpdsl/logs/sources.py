@@ -3,6 +3,9 @@
 A variable that the block leaves out is read from the column of its own name; `episode` and `time`
 may be missing. If a log also has the next value of every state variable (`x'` or `next_x`), each
 row is a whole transition. Some readers bring episodes of their own, which replace the block's.
+
+`ended` and `cut` say how an episode stopped; by default the columns `terminated` and `truncated`.
+A column `done` mixes both kinds: unless it is declared as `ended`, it cuts.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from mdpdsl.logs.readers.log_file import LogFile, LogFileError
 
 #: Columns named in a message.
 MOST_NAMED = 30
+#: Columns that say how an episode stopped, unless the `log` block names others.
+TERMINATED, TRUNCATED, DONE = "terminated", "truncated", "done"
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +33,19 @@ class ColumnSources:
     next_states: tuple[Term, ...] | None  # where rows are whole transitions
     episode: Term | None
     time: Term | None
+    ended: Term | None
+    cut: tuple[Term, ...]  # the episode is cut where any of them holds
+
+    @property
+    def has_stops(self) -> bool:
+        """Whether rows can say that their episode ended or was cut."""
+        return self.ended is not None or len(self.cut) > 0
 
     @property
     def columns(self) -> list[str]:
         """The columns that are read, each once."""
-        terms = [*self.states, *self.actions, *(self.next_states or ())]
+        terms = [*self.states, *self.actions, *(self.next_states or ()), *self.cut]
+        terms += [] if self.ended is None else [self.ended]
         if self.next_states is None:  # whole transitions need no order
             terms += [term for term in (self.episode, self.time) if term is not None]
         return sorted({name for term in terms for _, name in reads(term)})
@@ -55,12 +68,20 @@ def column_sources(model: CheckedModel, log: LogFile) -> ColumnSources:
     episode = optional("episode") if "episode" not in variables else None
     if log.own_episodes is not None:
         episode = Read("column", log.own_episodes, type=REAL, span=model.span)
+    ended = given.get("ended") or optional(TERMINATED)
+    cut = [term for term in (optional(TRUNCATED), optional(DONE)) if term is not None]
+    if ended is not None:
+        cut = [term for term in cut if not reads(term) & reads(ended)]
+    if "cut" in given:
+        cut = [given["cut"]]
     sources = ColumnSources(
         states=tuple(term_of(name) for name in variables),
         actions=tuple(term_of(name) for name in factors),
         next_states=_next_terms(model, variables, given, log),
         episode=episode,
         time=None if "time" in variables or log.is_in_order else optional("time"),
+        ended=ended,
+        cut=tuple(cut),
     )
     _require(sources, [*variables, *factors], log)
     return sources
@@ -105,7 +126,8 @@ def _require(sources: ColumnSources, keys: Sequence[str], log: LogFile) -> None:
             for key, term in zip(keys, [*sources.states, *sources.actions], strict=True)
             if ("column", name) in reads(term)
         ]
-        for key, term in (("episode", sources.episode), ("time", sources.time)):
+        others = [("episode", sources.episode), ("time", sources.time), ("ended", sources.ended)]
+        for key, term in [*others, *(("cut", term) for term in sources.cut)]:
             if term is not None and ("column", name) in reads(term):
                 readers.append(key)
         uses.append(f"`{name}`" + (f" (for {', '.join(readers)})" if readers else ""))

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mdpdsl.compile.scope import allowed_name
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.kernels.binning import NO_NUMBER
+from mdpdsl.logs import rejections as reasons
+from mdpdsl.logs import timestamps
+from mdpdsl.logs.reading_options import USUAL, ReadingOptions
 
 #: Texts that mean a missing value.
 MISSING_TEXTS = frozenset({"", "nan", "na", "n/a", "null", "none", "<na>"})
+#: Texts that set a flag, and texts that do not.
+YES = frozenset({"true", "t", "yes", "y", "1", "1.0"})
+NO = frozenset({"false", "f", "no", "n", "0", "0.0"})
 #: Keys of episodes named by texts are above this, whole numbers below.
 _TEXT_KEYS = 1 << 62
-_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_TOO_LARGE = 1 << 63
+#: Longer texts are no numbers, names or times, and are not looked at.
+_MOST_CHARACTERS = 1_000
+#: Numbers as some write them, with a decimal comma or a comma after every thousand; and the same
+#: where the comma is the decimal sign.
+_WITH_COMMA = re.compile(
+    r"[+-]?(?:[\d ]*,\d+(?:,\d+)*|\d{1,3}(?:,\d{3})+\.\d*|\d{1,3}(?:\.\d{3})+,\d*)"
+    r"(?:e[+-]?\d+)?\s*%?",
+    re.IGNORECASE,
+)
+_WITH_POINT = re.compile(r"[+-]?(?:\d*\.\d*|\d{1,3}(?:\.\d{3})+(?:,\d*)?)(?:e[+-]?\d+)?\s*%?", re.I)
+_WHOLE = re.compile(r"[+-]?\d{1,19}")
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class ColumnTypeError(Exception):
@@ -30,6 +51,8 @@ class Numbers:
     values: FloatArray  # [n]  NaN where missing
     is_text: BoolArray  # [n]  where there is a text that is not a number
     has_text: bool = False  # whether `is_text` holds anywhere
+    odd: tuple[tuple[str, BoolArray], ...] = ()  # reasons to reject some of these texts, [n] each
+    is_percent: BoolArray | None = None  # [n]  where a percent sign follows; None: nowhere
 
 
 def readable(column: Any) -> Any:
@@ -50,31 +73,35 @@ def readable(column: Any) -> Any:
     return column
 
 
-def numbers_of(column: Any) -> Numbers:
-    """Read a column as numbers; truth values are 0 and 1, times are seconds."""
+def numbers_of(column: Any, options: ReadingOptions = USUAL, *, is_time: bool = False) -> Numbers:
+    """Read a column as numbers; truth values are 0 and 1, times are seconds.
+
+    Texts are times only in a column of times, as elsewhere a date is a mistake.
+    """
     import pyarrow as pa
 
     column = _decoded(column)
     kind = column.type
+    if is_time and options.time_format is not None and pa.types.is_integer(kind):
+        column = column.cast(pa.string())  # 20260304 is a date then, whatever its type
+        kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _numbers_of_texts(column)
+        return _numbers_of_texts(column, options, is_time)
     if pa.types.is_null(kind):
         return Numbers(np.full(len(column), np.nan), np.zeros(len(column), np.bool_))
-    scale = 1.0
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time(kind):
-        scale = _SECONDS[kind.unit]
-        column = column.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
-    elif pa.types.is_date(kind):
-        scale = 86400.0
+        ticks = column.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
+        values = timestamps.seconds_of_ticks(ticks, _PER_SECOND[kind.unit])
+        return Numbers(values, np.zeros(len(values), np.bool_))
+    is_date = pa.types.is_date(kind)
+    if is_date:
         column = column.cast(pa.date32()).cast(pa.int32())
     elif not _is_number(kind):
         raise ColumnTypeError(str(kind))
     if column.null_count or pa.types.is_decimal(kind) or pa.types.is_boolean(kind):
         column = column.cast(pa.float64(), safe=False)
     values = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-    if scale != 1.0:
-        values = values * scale
-    return Numbers(values, np.zeros(len(values), np.bool_))
+    return Numbers(values * 86400.0 if is_date else values, np.zeros(len(values), np.bool_))
 
 
 def whole_numbers_of(column: Any) -> IntArray | None:
@@ -100,15 +127,43 @@ def has_texts(column: Any) -> bool:
 
 
 def lookup(column: Any, index: dict[str, float]) -> FloatArray:
-    """Replace each text by its number: -1 if it is not in the index, NaN if it is missing."""
+    """Replace each text by its number: -1 if it is not in the index, NaN if it is missing.
+
+    A text that is no name of the language is read as the name it becomes: `Auto mode` as Auto_mode.
+    """
     import pyarrow as pa
 
+    def number(text: str) -> float:
+        if len(text) > _MOST_CHARACTERS:
+            return -1.0
+        missing = math.nan if text.lower() in MISSING_TEXTS else None
+        found = index.get(text, missing)
+        return index.get(allowed_name(text), -1.0) if found is None else found
+
     encoded = _decoded(column).dictionary_encode()
-    texts = [text.strip() for text in _texts(encoded.dictionary)]
-    known = [index.get(t, math.nan if t.lower() in MISSING_TEXTS else -1.0) for t in texts]
+    known = [number(text.strip()) for text in _texts(encoded.dictionary)]
     table = np.array([*known, math.nan])
     place = encoded.indices.cast(pa.int64()).fill_null(len(known)).to_numpy(zero_copy_only=False)
     return np.asarray(table[place])
+
+
+def flags_of(column: Any) -> tuple[BoolArray, BoolArray]:
+    """Return in which rows a column says yes, and in which it says neither yes nor no.
+
+    A missing value says no.
+    """
+    import pyarrow as pa
+
+    if not has_texts(column):
+        values = numbers_of(column).values
+        is_set = values == 1
+        return is_set, ~is_set & (values != 0) & ~np.isnan(values)
+    encoded = _decoded(column).dictionary_encode()
+    words = [text.strip().lower() for text in _texts(encoded.dictionary)]
+    is_yes = np.array([*(word in YES for word in words), False])
+    is_other = [word not in YES and word not in NO and word not in MISSING_TEXTS for word in words]
+    place = encoded.indices.cast(pa.int64()).fill_null(len(words)).to_numpy(zero_copy_only=False)
+    return is_yes[place], np.array([*is_other, False])[place]
 
 
 def keys_of(column: Any) -> tuple[IntArray, BoolArray]:
@@ -119,9 +174,12 @@ def keys_of(column: Any) -> tuple[IntArray, BoolArray]:
     import pyarrow as pa
 
     column = _decoded(column)
-    if pa.types.is_integer(column.type) and column.null_count == 0:
-        keys = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-        return keys, np.zeros(len(keys), np.bool_)
+    if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
+        is_null = np.zeros(len(column), np.bool_)
+        if column.null_count:
+            is_null = column.is_null().to_numpy(zero_copy_only=False)
+            column = column.fill_null(0)
+        return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), is_null
     numbers = numbers_of(column)
     is_whole = np.abs(numbers.values) < 2**53
     is_whole &= numbers.values == np.floor(np.where(is_whole, numbers.values, 0.5))
@@ -152,33 +210,117 @@ def text_at(column: Any, place: int) -> str:
     return repr(value)[:60] if isinstance(value, str) else str(value)[:60]
 
 
-def _numbers_of_texts(column: Any) -> Numbers:
+def _numbers_of_texts(column: Any, options: ReadingOptions, is_time: bool) -> Numbers:
+    values: FloatArray | None = None
+    if not is_time or options.time_format is None:
+        values = _numbers_alone(column, options)
+    if values is None and is_time:
+        values = timestamps.seconds_of_texts(column, options)
+    if values is not None:
+        return Numbers(values, np.zeros(len(values), np.bool_))
+    return _numbers_of_different_texts(column, options, is_time)
+
+
+def _numbers_alone(column: Any, options: ReadingOptions) -> FloatArray | None:
+    """Read texts that are all numbers, or empty; return None if some text is not."""
     import pyarrow as pa
     from pyarrow import compute
 
-    try:
-        values = compute.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
-        return Numbers(values, np.zeros(len(values), np.bool_))
-    except pa.ArrowInvalid:  # some text is not a number: look at each different one
-        pass
+    for texts in _with_and_without_blanks(column):
+        try:
+            numbers = _with_points(texts) if options.decimal == "," else texts
+            values: FloatArray = compute.cast(numbers, pa.float64()).to_numpy(zero_copy_only=False)
+            return values
+        except pa.ArrowInvalid:
+            continue
+    return None
+
+
+def _with_and_without_blanks(column: Any) -> Iterator[Any]:
+    """Return texts as they are; then, if some are empty, with these missing."""
+    yield column
+    without = timestamps.without_blanks(column)
+    if without is not column:
+        yield without
+
+
+def _with_points(column: Any) -> Any:
+    """Return numbers with decimal commas as numbers with points; raise ArrowInvalid if one has."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if compute.any(compute.match_substring(column, ".")).as_py():
+        raise pa.ArrowInvalid("a point that is no decimal point")
+    return compute.replace_substring(column, ",", ".")
+
+
+def _numbers_of_different_texts(column: Any, options: ReadingOptions, is_time: bool) -> Numbers:
+    import pyarrow as pa
+
     encoded = column.dictionary_encode()
-    pairs = [_number_of_text(text) for text in _texts(encoded.dictionary)]
-    values = np.array([*(value for value, _ in pairs), math.nan])
-    is_text = np.array([*(flag for _, flag in pairs), False])
-    place = encoded.indices.cast(pa.int64()).fill_null(len(pairs)).to_numpy(zero_copy_only=False)
-    return Numbers(values[place], is_text[place], bool(is_text.any()))
+    texts = [text.strip() for text in _texts(encoded.dictionary)]
+    numbers = [_number_of_text(text, options, is_time) for text in texts]
+    flags = [number is None for number in numbers]
+    known = [math.nan if number is None else number for number in numbers]
+    place = encoded.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy(zero_copy_only=False)
+    is_text = np.array([*flags, False])
+    has_sign = np.array([*(text.endswith("%") for text in texts), False])
+    is_percent = has_sign[place] if has_sign.any() else None
+    if not is_text.any():
+        values = np.array([*known, math.nan])[place]
+        return Numbers(values, is_text[place], is_percent=is_percent)
+    kinds = [
+        _oddity(text, options, is_time) if flag else None
+        for text, flag in zip(texts, flags, strict=True)
+    ]
+    return Numbers(
+        values=np.array([*known, math.nan])[place],
+        is_text=is_text[place],
+        has_text=True,
+        odd=tuple(
+            (kind, np.array([*(each == kind for each in kinds), False])[place])
+            for kind in sorted({kind for kind in kinds if kind is not None})
+        ),
+        is_percent=is_percent,
+    )
 
 
-def _number_of_text(text: str) -> tuple[float, bool]:
-    word = text.strip().lower()
+def _oddity(text: str, options: ReadingOptions, is_time: bool) -> str | None:
+    """Return the reason to reject a text, where it says more than that the text is no number."""
+    if len(text) > _MOST_CHARACTERS:
+        return None
+    if options.decimal == "." and _WITH_COMMA.fullmatch(text):
+        return reasons.COMMA
+    if is_time and timestamps.is_no_time(text, options):
+        return reasons.NO_SUCH_TIME
+    if is_time and timestamps.looks_like_a_time(text):
+        return reasons.UNCLEAR_DATE
+    if options.decimal == "," and _WITH_POINT.fullmatch(text):
+        return reasons.POINT
+    return None
+
+
+def _number_of_text(text: str, options: ReadingOptions, is_time: bool) -> float | None:
+    """Return a number, NaN if it is missing, and None if the text is none."""
+    if len(text) > _MOST_CHARACTERS:
+        return None
+    word = text.lower()
     if word in MISSING_TEXTS:
-        return math.nan, False
+        return math.nan
+    if is_time:
+        seconds = timestamps.time_reader(options)(text)
+        if seconds is not None or options.time_format is not None:
+            return seconds
     if word in ("true", "false"):
-        return float(word == "true"), False
+        return float(word == "true")
+    if word.endswith("%"):  # 45 % is the number 45
+        word = word[:-1].rstrip()
+    if options.decimal == ",":
+        word = "?" if "." in word else word.replace(",", ".")
     try:
-        return float(word if "_" not in word else "?"), False
+        return float(word if "_" not in word else "?")
     except ValueError:
-        return math.nan, True
+        return None
 
 
 def _texts(column: Any) -> list[str]:
@@ -194,6 +336,9 @@ def _texts(column: Any) -> list[str]:
 
 
 def _text_key(text: str) -> int:
+    whole = int(text) if _WHOLE.fullmatch(text) else _TOO_LARGE
+    if abs(whole) < _TOO_LARGE:  # too large for a real number to hold all its digits
+        return whole
     digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
     return _TEXT_KEYS | (int.from_bytes(digest) >> 2)
 

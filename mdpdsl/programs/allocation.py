@@ -7,6 +7,7 @@ Over the occupancy polytope D of `occupancy`, with complexities c(s,a):
   U_kappa (paper, eq. Ukappa_definition) and, unlike it, does not overflow;
 - kappa = infinity: minimise max c/d.
 
+If the graph has ends, D is that of its closed graph (see `graph.ends`), which has the same pairs.
 L*_worst is the optimum of the last; L*_avg, the least mean of c/d over pairs, is kappa = 2 with c
 replaced by its square root (paper, fact kappa2). Pairs with c = 0 are in the polytope but not in
 the objective.
@@ -72,8 +73,8 @@ class Allocation:
     seconds: float
     without_need: IntArray  # pairs with c = 0, not in the objective
     left_out: IntArray  # pairs outside the part optimised over
-    multipliers: FloatArray  # [n_states]  h of the certificate
-    center: FloatArray  # [n_states]  a start for the next problem on a similar graph
+    multipliers: FloatArray  # [states that are no ends]  h of the certificate
+    center: FloatArray  # [states that are no ends]  a start for the next problem on a similar graph
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def optimal_allocation(
     _require_kappa(kappa)
     if backend is not None and not np.isinf(kappa):
         raise AllocationError("a backend for linear programs solves only kappa = inf")
-    c = _cleaned(c)
+    c, graph = _cleaned(c), graph.closed
     pairs = visitable_part(graph, c > 0, recurrent=recurrent, component=component)
     began = time.perf_counter()
     equations = _equations(graph, pairs)
@@ -162,7 +163,7 @@ def remaining_allocation(
     if not (power >= 1 and np.isfinite(power)):
         raise ValueError(f"the power must be 1 or more, not {power}")
     _require_steps(steps_left)
-    c = _cleaned(c)
+    c, graph = _cleaned(c), graph.closed
     pairs = visitable_part(graph, c > 0)
     objective = remaining_budget(c[pairs], _visits(visits)[pairs], steps_left, power)
     found = _use_of_steps(
@@ -195,7 +196,7 @@ def next_allocation(
     """
     _require_kappa(kappa)
     _require_steps(steps)
-    c = _cleaned(c)
+    c, graph = _cleaned(c), graph.closed
     pairs = visitable_part(graph, c > 0, recurrent=True, component=component)
     part, T = c[pairs], _visits(visits)[pairs]
     objective = VisitObjective(part, kappa, T * (len(pairs) / steps))
@@ -223,7 +224,7 @@ def certify(
 ) -> float:
     """Bound F(d)/F* - 1 for any shares d > 0 from any multipliers, on a communicating graph."""
     objective = allocation_objective(_cleaned(c), kappa)
-    equations = _equations(graph, np.arange(graph.n_pairs))
+    equations = _equations(graph.closed, np.arange(graph.n_pairs))
     return certified_gap(equations, objective, d * len(d), multipliers)
 
 

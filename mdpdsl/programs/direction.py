@@ -59,8 +59,9 @@ def policy_of(occupancy: FloatArray, pair_start: IntArray) -> FloatArray:
     Such states exist only if eta = 0. The alternative, the action with the best reduced cost,
     which an optimist believes to lead to psi, did worse: on Pendulum it left pairs unvisited.
     """
-    counts = np.diff(pair_start)
-    share = np.repeat(np.add.reduceat(occupancy, pair_start[:-1]), counts)
+    start = np.unique(pair_start)  # of the states that are no ends
+    counts = np.diff(start)
+    share = np.repeat(np.add.reduceat(occupancy, start[:-1]), counts)
     policy = np.repeat(1.0 / counts, counts)
     np.divide(occupancy, share, out=policy, where=share > 0)
     return policy

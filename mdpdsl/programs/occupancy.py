@@ -39,6 +39,6 @@ def stationary_policy(graph: TransitionGraph, d: FloatArray) -> FloatArray:
 
     pi(a|s) = d(s,a) / sum_a' d(s,a').
     """
-    total = np.add.reduceat(d, graph.pair_start[:-1])[graph.pair_state]
+    total = np.bincount(graph.pair_state, d, minlength=graph.n_states)[graph.pair_state]
     uniform = 1 / np.diff(graph.pair_start)[graph.pair_state]
     return np.where(total > 0, d / np.where(total > 0, total, 1.0), uniform)

@@ -18,6 +18,14 @@ k = p_hat d - v (0 if b = 2), U = d - sum_s' k >= 0 and W(s') = sum_a d(s',a) - 
 Then sum U = sum W, so the rows of q = k + U W / sum W have the mass d, the inflow of s' is k + W,
 exactly its outflow, and ||q - p_hat d||_1 <= 2 U <= b d. This is how p~ is decoded.
 
+*Ends* share one flow row and one column z, the mass that arrives in them and continues in the
+starts mu. It takes no step, so it is not in the sum of d:
+
+    z + sum_{e in E} sum_{s,a} v(s,a,e) >= sum_{e in E} sum_{s,a} p_hat(e|s,a) d(s,a)
+
+and -mu(s') z is added to the left side of the flow row of every other s'. With W(s') as above minus
+mu(s') z, and W(E) = z - sum k(.,.,E), sum U = sum W again.
+
 The program is stated in x = n_pairs d, v scaled alike, and w / max w, because solvers' tolerances
 are absolute.
 """
@@ -49,11 +57,18 @@ def compact_size(model: UncertainModel) -> ProgramSize:
     n_moving = int(np.count_nonzero((model.radius > 0) & model.is_known))
     n_kept, n_movable, n_capped = (int(np.count_nonzero(e)) for e in (kept, movable, capped))
     returning = kept & (model.successor == model.pair_state[model.entry_pair])
-    flow = model.n_pairs + n_kept - int(np.count_nonzero(returning)) + n_movable
+    ending = model.entry_pair[kept & model.is_end[model.successor]]
+    n_merged = int(np.count_nonzero(returning)) + len(ending) - len(np.unique(ending))
+    flow = model.n_pairs + n_kept - n_merged + n_movable
     return ProgramSize(
         rows=model.n_states + n_moving + n_capped + 1,
-        columns=model.n_pairs + n_movable,
-        nonzeros=flow + n_moving + n_movable + 2 * n_capped + model.n_pairs,
+        columns=model.n_pairs + n_movable + int(model.is_end.any()),
+        nonzeros=flow
+        + n_moving
+        + n_movable
+        + 2 * n_capped
+        + model.n_pairs
+        + len(start_rows(model)),
     )
 
 
@@ -71,10 +86,11 @@ def compact_program(
     moved_row = S + np.searchsorted(moving, entry_pair[entries])
     own_row = S + len(moving) + np.arange(len(limited))
     total_row = S + len(moving) + len(limited)
+    row_of, n_columns = flow_row(model), n + len(entries)
     pieces: list[tuple[IntArray, IntArray, FloatArray]] = [
         (model.pair_state.astype(np.int64), np.arange(n), np.ones(n)),
-        (model.successor[kept].astype(np.int64), entry_pair[kept], -p_hat[kept]),
-        (model.successor[entries].astype(np.int64), column_of[entries], np.ones(len(entries))),
+        (row_of[model.successor[kept]], entry_pair[kept], -p_hat[kept]),
+        (row_of[model.successor[entries]], column_of[entries], np.ones(len(entries))),
         (S + np.arange(len(moving)), moving, model.radius[moving] / 2),
         (moved_row, column_of[entries], -np.ones(len(entries))),
         (own_row, entry_pair[limited], p_hat[limited]),
@@ -84,7 +100,9 @@ def compact_program(
     row_lower = np.zeros(total_row + 1)
     row_upper = np.full(total_row + 1, np.inf)
     row_lower[-1] = row_upper[-1] = n
-    n_columns = n + len(entries)
+    if model.is_end.any():
+        pieces += [ended_column(model, n_columns, 0)]
+        n_columns += 1
     lower = np.zeros(n_columns)
     lower[:n] = 2 * eta * n
     program = LinearProgram(
@@ -97,7 +115,8 @@ def compact_program(
         upper=np.full(n_columns, np.inf),
         columns=(
             Block("d", 0, n, model.pair_label),
-            Block("v", n, n_columns, lambda i: model.entry_label(int(entries[i]))),
+            Block("v", n, n + len(entries), lambda i: model.entry_label(int(entries[i]))),
+            *([Block("ended", n_columns - 1, n_columns)] if model.is_end.any() else []),
         ),
         rows=(
             Block("flow", 0, S, model.state_label),
@@ -114,13 +133,18 @@ def compact_program(
 
     def decode(solution: Solution) -> Direction:
         x = solved_values(solution, eta)
-        return decoded(model, x[:n], x[n:], eta)
+        z = float(x[-1]) if model.is_end.any() else None
+        return decoded(model, x[:n], x[n : n + len(entries)], eta, z)
 
     return program, decode
 
 
-def decoded(model: UncertainModel, x: FloatArray, v: FloatArray, eta: float) -> Direction:
+def decoded(
+    model: UncertainModel, x: FloatArray, v: FloatArray, eta: float, z: float | None = None
+) -> Direction:
     """Return psi, pi and p~ from scaled columns, with p~ exactly within the balls.
+
+    Without z, no moved mass arrives in an end.
 
     A v that exceeds its bounds by the solver's tolerance is clipped, so psi is stationary up to
     that tolerance.
@@ -137,9 +161,15 @@ def decoded(model: UncertainModel, x: FloatArray, v: FloatArray, eta: float) -> 
     shrink = np.divide(allowed, total, out=np.ones(n), where=total > allowed)
     k = share - taken * shrink[pair]
     U = np.where(model.is_known, np.minimum(total, allowed), psi)
-    arrived = np.bincount(model.successor, k, minlength=model.n_states)
-    W = np.maximum(np.add.reduceat(psi, model.pair_start[:-1]) - arrived, 0.0)
     S = model.n_states
+    arrived = np.bincount(flow_row(model)[model.successor], k, minlength=S)
+    left = np.bincount(model.pair_state, psi, minlength=S)
+    if model.is_end.any():
+        first = int(np.argmax(model.is_end))
+        ended = arrived[first] if z is None else z / n
+        left[first] = ended
+        arrived = arrived + model.starts * ended
+    W = np.maximum(left - arrived, 0.0)
     arrival = W / W.sum() if U.sum() > 0 and W.sum() > 0 else np.full(S, 1.0 / S)
     # A pair that psi never visits keeps its estimate; an unknown one may have any row.
     visited = psi > 0
@@ -147,6 +177,30 @@ def decoded(model: UncertainModel, x: FloatArray, v: FloatArray, eta: float) -> 
     moved = np.divide(U, psi, out=np.where(model.is_known, 0.0, 1.0), where=visited)
     rows = csr_array((keep, model.successor, model.successor_start), shape=(n, S))
     return Direction(psi, policy_of(psi, model.pair_start), OptimisticKernel(rows, moved, arrival))
+
+
+def ended_column(
+    model: UncertainModel, column: int, first_row: int
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the column of the mass that arrives in ends, in the flow rows from `first_row` on."""
+    rows = start_rows(model)
+    values = np.append(-model.starts[rows[:-1]], 1.0)
+    return first_row + rows, np.full(len(rows), column), values
+
+
+def start_rows(model: UncertainModel) -> IntArray:
+    """Return the states in which episodes start, then the first end; nothing without ends."""
+    if not model.is_end.any():
+        return np.empty(0, np.int64)
+    return np.append(np.flatnonzero(model.starts > 0), np.argmax(model.is_end))
+
+
+def flow_row(model: UncertainModel) -> IntArray:
+    """Return the flow row of every state; all ends have that of the first."""
+    rows = np.arange(model.n_states)
+    if model.is_end.any():
+        rows[model.is_end] = np.argmax(model.is_end)
+    return rows
 
 
 def scaled_objective(weights: FloatArray, n_columns: int) -> FloatArray:

@@ -5,7 +5,7 @@ q(s,a,s') = d(s,a) p~(s'|s,a), and e >= |q - p_hat d| makes the ball linear:
     q - p_hat d <= e,  p_hat d - q <= e                above, below, every s,a,s'
     sum_s' e(s,a,s') <= b(s,a) d(s,a)                  ball
     sum_s' q(s,a,s') = d(s,a)                          mass
-    sum_a d(s',a) = sum_{s,a} q(s,a,s')                flow
+    sum_a d(s',a) = sum_{s,a} q(s,a,s')                flow (for ends see `programs.optimistic`)
     sum d = 1,  d >= 2 eta,  q, e >= 0
 
 It has more than 2 S n_pairs columns and is impractical beyond a hundred states. It is the reference
@@ -25,7 +25,14 @@ from mdpdsl.programs.direction import (
     require_buildable,
     solved_values,
 )
-from mdpdsl.programs.optimistic import Decode, assembled, scaled_objective
+from mdpdsl.programs.optimistic import (
+    Decode,
+    assembled,
+    ended_column,
+    flow_row,
+    scaled_objective,
+    start_rows,
+)
 from mdpdsl.programs.program import Block, LinearProgram, Solution
 from mdpdsl.programs.uncertain import OptimisticKernel, UncertainModel
 
@@ -38,8 +45,13 @@ def full_size(model: UncertainModel) -> ProgramSize:
     n_radii = int(np.count_nonzero(model.radius > 0))
     return ProgramSize(
         rows=2 * n * S + 2 * n + S + 1,
-        columns=n + 2 * n * S,
-        nonzeros=2 * (2 * n * S + n_p_hat) + (n * S + n_radii) + (n * S + n) + (n + n * S) + n,
+        columns=n + 2 * n * S + int(model.is_end.any()),
+        nonzeros=2 * (2 * n * S + n_p_hat)
+        + (n * S + n_radii)
+        + (n * S + n)
+        + (n + n * S)
+        + n
+        + len(start_rows(model)),
     )
 
 
@@ -71,10 +83,13 @@ def full_program(
         (flow + cell_state, q, -ones),
         (np.full(n, total), np.arange(n), np.ones(n)),
     ]
+    if model.is_end.any():
+        pieces[-2] = (flow + flow_row(model)[cell_state], q, -ones)
+        pieces.append(ended_column(model, n + 2 * n * S, flow))
     row_lower, row_upper = np.zeros(total + 1), np.zeros(total + 1)
     row_upper[:mass] = np.inf
     row_lower[-1] = row_upper[-1] = n
-    n_columns = n + 2 * n * S
+    n_columns = n + 2 * n * S + int(model.is_end.any())
     lower = np.zeros(n_columns)
     lower[:n] = 2 * eta * n
 
@@ -92,7 +107,8 @@ def full_program(
         columns=(
             Block("d", 0, n, model.pair_label),
             Block("q", n, n + n * S, cell_label),
-            Block("e", n + n * S, n_columns, cell_label),
+            Block("e", n + n * S, n + 2 * n * S, cell_label),
+            *([Block("ended", n_columns - 1, n_columns)] if model.is_end.any() else []),
         ),
         rows=(
             Block("above", 0, below, cell_label),

@@ -2,6 +2,8 @@
 
 B(s,a) = {p : ||p - p_hat(.|s,a)||_1 <= b(s,a)} (paper, eq. Pball_confset). An unknown row has
 b = 2, which allows every distribution; its placeholder p_hat = 1/S is never stored.
+
+Ends have no pairs; what arrives in them continues, without a step, in a start drawn from mu.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ class UncertainModel:
     probability: FloatArray  # [n_entries]    p_hat, positive, sums to 1 within a pair
     radius: FloatArray  # [n_pairs]      b, 0 to 2; 2 if a row is empty
     label: Callable[[], tuple[list[str], list[str]]]  # names of states, and of pairs' actions
+    starts: FloatArray  # [S]            mu, 0 in ends
 
     def __post_init__(self) -> None:
         """Reject radii outside [0, 2], and empty rows with a radius below 2."""
@@ -57,6 +60,20 @@ class UncertainModel:
     def is_known(self) -> BoolArray:
         """Which rows are restricted by their ball, [n_pairs]."""
         return self.radius < WHOLE_SIMPLEX
+
+    @cached_property
+    def is_end(self) -> BoolArray:
+        """Which states are ends, [S]."""
+        is_end: BoolArray = np.diff(self.pair_start) == 0
+        return is_end
+
+    def closed_rows(self, rows: csr_array) -> csr_array:
+        """Return rows [n, S] over the states that are no ends; what ends get goes to the starts."""
+        if not self.is_end.any():
+            return rows
+        ending = csr_array((rows @ self.is_end.astype(np.float64))[:, None])
+        kept = ~self.is_end
+        return csr_array(rows[:, kept] + ending @ csr_array(self.starts[kept][None, :]))
 
     @cached_property
     def entry_pair(self) -> IntArray:
@@ -107,6 +124,7 @@ def known_model(graph: TransitionGraph, radius: float = 0.0) -> UncertainModel:
         probability=graph.probability,
         radius=np.full(graph.n_pairs, float(radius)),
         label=lambda: names_of(graph),
+        starts=graph.initial,
     )
 
 
@@ -121,6 +139,8 @@ def names_of(graph: TransitionGraph) -> tuple[list[str], list[str]]:
             )
             for native in natives
         ]
+        for twin in range(len(graph.states.own_codes), graph.n_states):
+            states[twin] += ",end"
         if len(set(states)) == len(states):
             break
     return states, [graph.actions.labels[action] for action in graph.pair_action]

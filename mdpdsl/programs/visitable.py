@@ -53,7 +53,7 @@ def visitable_part(
         raise AllocationError(
             f"every run ends up in one of {len(holding)} parts of the model, never leaves it, and "
             f"each part has distributions to estimate: {listed}; choose one with `recurrent=` "
-            "and `component=`, or let episodes start again with `restart when …`"
+            "and `component=`, or let episodes start again with `end when …`"
         )
     if len(holding) == 1:
         return np.flatnonzero(number == holding[0])
@@ -72,7 +72,7 @@ def _lost_text(graph: TransitionGraph, lost: IntArray, reachable: BoolArray) -> 
     return (
         f"no policy visits {len(lost):,} of {graph.n_pairs:,} pairs infinitely often ({why}), so "
         f"the optimal loss is infinite: {pairs_text(graph, lost.tolist())}; "
-        "set `recurrent=` to leave them out, or let episodes start again with `restart when …`"
+        "set `recurrent=` to leave them out, or let episodes start again with `end when …`"
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import FormatError
+from mdpdsl.files import staged
 from mdpdsl.graph.analysis import communicating_classes, reachable_states
 from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.space import Value
@@ -22,7 +23,10 @@ PICTURES = (".svg", ".png", ".dot")
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """A model in numbers; some are None if the dynamics are unknown."""
+    """A model in numbers; some are None if the dynamics are unknown.
+
+    Classes are those of the closed graph: after an end, the next episode starts.
+    """
 
     name: str
     title: str | None
@@ -31,6 +35,7 @@ class ModelSummary:
     variables: list[str]
     action_list: list[str]
     states: int
+    ends: int
     actions: int
     pairs: int
     branches: int
@@ -57,7 +62,7 @@ def describe(model: Model) -> ModelSummary:
     graph = model.graph
     classes = unreachable = complexity = None
     if graph.has_dynamics:
-        classes = communicating_classes(graph).n_classes
+        classes = communicating_classes(graph.closed).n_classes
         unreachable = graph.n_states - int(reachable_states(graph).sum())
         c = squared_l2_complexity(graph)
         complexity = {"min": float(c.min()), "mean": float(c.mean()), "max": float(c.max())}
@@ -72,6 +77,7 @@ def describe(model: Model) -> ModelSummary:
         variables=[variable.describe() for variable in graph.states.variables],
         action_list=listed,
         states=graph.n_states,
+        ends=0 if graph.ends is None else int(np.count_nonzero(graph.ends)),
         actions=graph.n_actions,
         pairs=graph.n_pairs,
         branches=graph.n_branches,
@@ -85,8 +91,10 @@ def describe(model: Model) -> ModelSummary:
     )
 
 
-def draw(model: Model, path: str | Path) -> Path:
+def draw(model: Model, path: str | Path, *, overwrite: bool = False) -> Path:
     """Draw a model, or the classes of a large one, to a .svg, .png or .dot file.
+
+    A file that is there is replaced only if you `overwrite` it.
 
     >>> import mdpdsl
     >>> mdpdsl.draw(mdpdsl.load("riverswim"), "river.svg").exists()
@@ -95,12 +103,13 @@ def draw(model: Model, path: str | Path) -> Path:
     target = Path(path)
     if target.suffix not in PICTURES:
         raise FormatError(f"a picture is a file ending in {', '.join(PICTURES)}")
-    if target.suffix == ".dot":
-        from mdpdsl.formats.dot import Dot
+    with staged(target, overwrite) as place:
+        if target.suffix == ".dot":
+            from mdpdsl.formats.dot import Dot
 
-        Dot().write(model, target)
-    else:
-        from mdpdsl.report.graph.picture import draw_graph
+            Dot().write(model, place)
+        else:
+            from mdpdsl.report.graph.picture import draw_graph
 
-        draw_graph(model.graph, target, model.title or model.name)
+            draw_graph(model.graph, place, model.title or model.name)
     return target

@@ -15,7 +15,7 @@ from mdpdsl.explore.experiment_plan import ExperimentPlan
 from mdpdsl.explore.live.live_result import LiveResult
 from mdpdsl.explore.summary import Summary
 from mdpdsl.graph.appearance import MOST_STATES
-from mdpdsl.graph.describe import pair_text
+from mdpdsl.graph.describe import pair_text, states_and_ends
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.report.figures.pair_figures import pair_figures, worst_pairs
 from mdpdsl.report.figures.plane_map import value_text
@@ -23,6 +23,7 @@ from mdpdsl.report.figures.series import unique_labels
 from mdpdsl.report.graph.picture import inline_svg
 from mdpdsl.report.markup import number, percent, table, text
 from mdpdsl.report.page.side_by_side import comparison_table
+from mdpdsl.report.policy_table import END
 from mdpdsl.simulate.simulate_model import Log
 from mdpdsl.solve.allocate_visits import Allocation
 from mdpdsl.solve.solve_model import Solution
@@ -69,7 +70,7 @@ def run_html(run: RunResult) -> str:
     """Show the figures of a run, and the pairs that it knows least about."""
     figures = run.figures
     rows = [
-        ("model", f"{run.model.name} ({run.graph.hash})"),
+        ("model", f"{run.model.name} ({run.configuration.hash})"),
         ("trials", f"{figures.n_trials}"),
         ("transitions", f"{figures.transitions:,.0f}"),
         ("pairs visited", percent(figures.coverage)),
@@ -83,6 +84,9 @@ def run_html(run: RunResult) -> str:
         elif value is not None and run.reference.is_estimated:
             shown += " with ĉ"
         rows.append((title, shown))
+    if run.sets is not None:
+        rows.append(("confidence sets", run.sets.described))
+        rows.append(("they hold", run.sets.holds))
     losses = pair_figures(run)["loss"].values
     graph = run.graph
     worst = []
@@ -147,12 +151,16 @@ def solution_html(solution: Solution) -> str:
     )
     rows = [
         (f"{'least' if solution.minimise else 'largest'} {question}", number(solution.value, 6)),
-        ("bound", f"{solution.bound:.2g}"),
+        ("bound", solution.bound_text),
         ("status", solution.status),
     ]
     graph = solution.model.graph
     shown = min(LISTED_STATES, graph.n_states)
-    listed = [f"{graph.states.label(s)}: {solution.actions[s]}" for s in range(shown)]
+    is_end = [False] * shown if graph.ends is None else graph.ends.tolist()
+    listed = [
+        f"{graph.states.label(s)}: {END if is_end[s] else solution.actions[s]}"
+        for s in range(shown)
+    ]
     rows.append(("policy", "; ".join(listed) + ("; …" if shown < graph.n_states else "")))
     return _shown(f"Solution of {solution.model.name}", rows)
 
@@ -201,7 +209,7 @@ def plan_html(plan: ExperimentPlan) -> str:
 
 def _size(graph: TransitionGraph) -> str:
     known = f"{graph.n_branches:,} branches" if graph.has_dynamics else "dynamics unknown"
-    return f"{graph.n_states:,} states, {graph.n_pairs:,} pairs, {known}"
+    return f"{states_and_ends(graph)}, {graph.n_pairs:,} pairs, {known}"
 
 
 def _with_error(value: float | None, error: float | None) -> str:

@@ -108,7 +108,10 @@ def _files(files: list[dict[str, Any]]) -> list[str]:
 
 
 def _estimate_options(settings: Any) -> list[str]:
-    words = ["--delta", f"{settings['delta']:g}", "--radius", str(settings["radius"])]
+    words = ["--delta", f"{settings['delta']:g}"]
+    for name in ("sets", "support"):  # estimates of version 1 have neither
+        if name in settings:
+            words += [f"--{name}", str(settings[name])]
     if settings["prior"]:
         words += ["--prior", f"{settings['prior']:g}"]
     if settings["time_step"] is not None:

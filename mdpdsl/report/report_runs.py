@@ -10,7 +10,7 @@ from typing import Any
 from mdpdsl.diagnostics import FormatError, RunError, SettingsError
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.explore.comparison import Comparison
-from mdpdsl.files import write_text
+from mdpdsl.files import require_absent, staged, write_text
 from mdpdsl.load import Runs, open_runs
 from mdpdsl.progress import Progress, shown
 from mdpdsl.report.figures.plots import FIGURES, draw_figure, save_figure
@@ -41,26 +41,29 @@ def report(
     path: str | Path | None = None,
     *,
     axes: str | None = None,
+    overwrite: bool = False,
     progress: bool | Progress | None = None,
 ) -> Report:
     """Write runs to one HTML page that needs no network: results, figures, maps, pairs.
 
     `runs` is an estimate, a run, a comparison, the folder of one of these, or a list of several,
     which are shown side by side. `axes` names two variables for the maps, as in `x,v`. Without a
-    path the page is `report.html`, in the folder of the run if there is one.
+    path the page is `report.html`, in the folder of the run if there is one. A page that is there
+    is replaced only if you `overwrite` it.
 
     >>> import mdpdsl
     >>> run = mdpdsl.explore(mdpdsl.load("riverswim"), steps=200)
     >>> mdpdsl.report(run, "page.html").n_runs
     1
     """
-    with shown(progress, "drawing", "runs") as update:
-        found = _opened(runs)
-        show = None if update is None else lambda done, total: update(done, total, "runs")
-        page = report_page(found, axes, show)
+    found = _opened(runs)
     target = Path(path) if path is not None else _default(runs, found)
     if target.suffix not in (".html", ".htm"):
         raise FormatError(f"a report is a file ending in .html, not `{target.name}`")
+    require_absent(target, overwrite)
+    with shown(progress, "drawing", "runs") as update:
+        show = None if update is None else lambda done, total: update(done, total, "runs")
+        page = report_page(found, axes, show)
     write_text(target, page)
     names = tuple(str(run.path or run.label) for run in found)
     return Report(target, len(page.encode("utf-8")), len(found), names)
@@ -73,9 +76,11 @@ def plot(
     *,
     axes: str | None = None,
     action: str | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Draw one figure of runs into a `.png`, `.svg` or `.pdf` file; return its path.
 
+    A file that is there is replaced only if you `overwrite` it.
     `mdpdsl.figures()` lists the figures: measures over time, maps over two variables, the graph.
 
     >>> import mdpdsl
@@ -86,7 +91,8 @@ def plot(
     target = Path(path) if path is not None else Path(f"{figure}.png")
     if target.suffix.lower() not in PICTURES:
         raise FormatError(f"a picture is a file ending in {', '.join(PICTURES)}")
-    save_figure(draw_figure(_opened(runs), figure, axes, action), target)
+    with staged(target, overwrite) as place:
+        save_figure(draw_figure(_opened(runs), figure, axes, action), place)
     return target
 
 

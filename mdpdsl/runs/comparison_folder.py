@@ -9,7 +9,7 @@ from typing import Any
 
 from mdpdsl.diagnostics import RunError
 from mdpdsl.files import write_json
-from mdpdsl.runs.directory import COMPARISON, RunDirectory, lock_new_folder
+from mdpdsl.runs.directory import COMPARISON, NewFolder, RunDirectory
 from mdpdsl.runs.labels import row_folder
 from mdpdsl.runs.records import RunConfiguration
 
@@ -17,15 +17,12 @@ from mdpdsl.runs.records import RunConfiguration
 class ComparisonDirectory:
     """A folder with a run for each row; a row that was stopped can be resumed like any run."""
 
-    def __init__(self, path: Path, model: str) -> None:
+    def __init__(self, path: Path, model: str, *, overwrite: bool = False) -> None:
         """Make the folder; raise RunError if there is something in it already."""
         self.path = path
         self._model = model
         self._rows: list[str] = []
-        try:
-            self._lock = lock_new_folder(path)
-        except OSError as error:
-            raise RunError(f"cannot write to {path}: {error.strerror}") from None
+        self._folder = NewFolder(path, overwrite=overwrite)
 
     def begin(
         self, settings: Mapping[str, Any], configuration: RunConfiguration, source: str
@@ -43,8 +40,13 @@ class ComparisonDirectory:
     def __enter__(self) -> ComparisonDirectory:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Keep the rows, unless there are none or the comparison failed; Ctrl-C is no failure."""
+        has_failed = kind is not None and issubclass(kind, Exception)
+        if has_failed or not any(path.is_dir() for path in self.path.iterdir()):
+            self._folder.discard()
+        else:
+            self._folder.keep()
 
 
 def is_comparison(path: Path) -> bool:

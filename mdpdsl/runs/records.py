@@ -38,6 +38,16 @@ class PairRecord:
 
 
 @dataclass(frozen=True)
+class EndRecord:
+    """A state in which episodes ended; if it is mixed, others continued there."""
+
+    state: Mapping[str, Value]
+    arrivals: int
+    found: bool  # in the data; otherwise the model declares it
+    mixed: bool
+
+
+@dataclass(frozen=True)
 class FileRecord:
     """A file of a log."""
 
@@ -65,6 +75,7 @@ class LogRecord:
     pairs_in_log: int
     pairs_unseen: int
     unseen: Sequence[PairRecord]  # the first of them
+    reading: Mapping[str, Value] = dataclasses.field(default_factory=dict)  # unusual options
 
 
 @dataclass(frozen=True)
@@ -202,6 +213,7 @@ class ExploreRecord:
     rejected: Mapping[str, int] | None = of("live")
     examples: Mapping[str, Sequence[ExampleRecord]] | None = of("live")
     clipped: Mapping[str, int] | None = of("live")
+    ends: Sequence[EndRecord] | None = of("live")  # those in which episodes ended
     unvisited: Sequence[PairRecord] | None = of("live")  # the first of them
     system_share: float | None = of("live")  # of the time
 
@@ -213,6 +225,25 @@ class ExampleRecord:
     file: str
     row: int
     found: str
+
+
+@dataclass(frozen=True)
+class ImpossibleRecord:
+    """A transition that was seen although the model calls it impossible."""
+
+    state: Mapping[str, Value]
+    action: str
+    next: Mapping[str, Value]
+    count: int
+
+
+@dataclass(frozen=True)
+class ContradictionRecord:
+    """Transitions in the data that the model calls impossible, although it was to be trusted."""
+
+    transitions: int  # how often they were seen, together
+    pairs: int
+    examples: Sequence[ImpossibleRecord]  # the most frequent ones
 
 
 @dataclass(frozen=True)
@@ -232,6 +263,9 @@ class EstimateRecord:
     examples: Mapping[str, Sequence[ExampleRecord]]
     clipped: Mapping[str, int]
     in_order: bool
+    episodes: int | None
+    says_ends: bool  # whether the log can say that an episode ended, or was cut
+    ends: Sequence[EndRecord]  # those in which episodes ended
     pairs_seen: int
     pairs_unseen: int
     unseen: Sequence[PairRecord]  # the first of them
@@ -240,10 +274,14 @@ class EstimateRecord:
     worst: float | None
     average: float | None
     delta: float
-    radius: str
+    sets: str
+    support: str
+    holds: str  # when the sets hold
+    contradictions: ContradictionRecord | None  # of the support `model`
     prior: float
     time_step: float | None
     separate_files: bool
+    reading: Mapping[str, Value]  # unusual options of reading, such as a decimal comma
     seconds: float
     rows_per_second: float
     versions: Mapping[str, str]

@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from mdpdsl.compile.model import Model
-from mdpdsl.compile.stored import Provenance, StoredModel, checked_or_spaces
+from mdpdsl.compile.stored import Provenance, StoredModel, checked_or_spaces, guessed_pairs
 from mdpdsl.diagnostics import Diagnostic, ModelError, Source
 from mdpdsl.formats.npz import read_model, read_npz
 from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.ends import Settled
 from mdpdsl.graph.restrict import restrict
-from mdpdsl.runs.arrays import read_counts
+from mdpdsl.graph.space import IntArray
+from mdpdsl.runs.arrays import read_counts, read_settled, read_starts
 from mdpdsl.runs.directory import COUNTS, ESTIMATE, EXPLORED, MODEL, RunDirectory
 from mdpdsl.runs.places import RunPlace, what_is_missing
 from mdpdsl.runs.records import RunConfiguration
@@ -53,6 +55,7 @@ def estimated_model(place: RunPlace, path: str, *, all_states: bool) -> StoredMo
         graph.n_pairs,
         int(np.count_nonzero(~kept)),
         (about.get("provenance") or {}).get("rewards_missing"),
+        guessed_pairs(graph, counts.visits, kept),
     )
     source = Source((place.run.path / MODEL).read_text("utf-8"), path)
     configuration = place.configuration
@@ -61,20 +64,30 @@ def estimated_model(place: RunPlace, path: str, *, all_states: bool) -> StoredMo
     return StoredModel(checked, source, restrict(graph, kept), provenance, seconds)
 
 
-def run_counts(place: RunPlace) -> tuple[Model, Counts]:
-    """Return the model that the counts of a run belong to, and the counts; raise ModelError.
+def settled_model(model: Model, settled: Settled) -> Model:
+    """Return a model over the graph with the ends that data show."""
+    if not settled.has_changed:
+        return model
+    return StoredModel(model.checked, model.source, settled.graph, Provenance(""))
+
+
+def run_counts(place: RunPlace) -> tuple[Model, Counts, IntArray | None]:
+    """Return the model that the counts of a run belong to, the counts, and starts if kept.
 
     The model is the estimate with all its states; if that was too large to keep, the run's own.
+    Raise ModelError if there are none.
     """
+    file = place.folder / COUNTS
     try:
-        if (place.folder / ESTIMATE).exists():
-            model: Model = estimated_model(place, str(place.folder), all_states=True)
-        else:
+        if not (place.folder / ESTIMATE).exists() and file.exists():
             model = resumed_model(place.run, place.configuration)
-        if not (place.folder / COUNTS).exists():
+            settled = read_settled(file, model.graph)
+            return settled_model(model, settled), settled.counts, settled.starts
+        found = estimated_model(place, str(place.folder), all_states=True)
+        if not file.exists():
             raise unreadable(*what_is_missing(place, COUNTS))
-        graph = model.graph
-        return model, read_counts(place.folder / COUNTS, graph.n_pairs, graph.n_states)
+        counts = read_counts(file, found.graph.n_pairs, found.graph.n_states)
+        return found, counts, read_starts(file)
     except ValueError as error:
         raise unreadable(str(error), "estimate the model again") from None
     except OSError as error:

@@ -2,13 +2,14 @@
 
 A row is a state with the action taken there; the last row of an episode has no action. A transition
 is two consecutive rows. If the model's `log` block names columns for next values, a row is a whole
-transition instead, and the end of an episode has no row of its own.
+transition instead, and the end of an episode has no row of its own. If the model has ends, two more
+columns say of every row whether the state it shows last ended the episode, or the episode was cut.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.terms import Read
 from mdpdsl.diagnostics import LogError
-from mdpdsl.graph.space import IntArray, Variable
+from mdpdsl.graph.space import BoolArray, IntArray, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.simulate.trajectory import Chunk
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 EPISODE, TIME = "episode", "time"
+#: The keys of the `log` block about the ends of episodes, and the columns they mean by default.
+FLAGS = {"ended": "terminated", "cut": "truncated"}
 
 
 @dataclass(frozen=True)
@@ -37,25 +40,29 @@ class ColumnNames:
     variables: tuple[str, ...]  # in the order of declaration
     actions: tuple[str, ...]
     next_variables: tuple[str, ...] = ()  # empty if a row is a state
+    ended: str | None = None  # None if the model has no ends, or a variable has that name
+    cut: str | None = None
     note: str | None = None  # why the model's `log` block is not followed
 
     @property
     def all(self) -> tuple[str, ...]:
         """Every name, in the order of the columns."""
         first = (name for name in (self.episode, self.time) if name is not None)
-        return (*first, *self.variables, *self.actions, *self.next_variables)
+        flags = (name for name in (self.ended, self.cut) if name is not None)
+        return (*first, *self.variables, *self.actions, *self.next_variables, *flags)
 
 
-def column_names(model: CheckedModel, n_episodes: int) -> ColumnNames:
+def column_names(model: CheckedModel, n_episodes: int, has_ends: bool = False) -> ColumnNames:
     """Name the columns so that the model can read the log unchanged."""
     if not model.log:
-        return _own_names(model, n_episodes, None)
+        return _own_names(model, n_episodes, has_ends, None)
     computed = [column.key for column in model.log if not _is_plain(column.term)]
     if computed:
         them = ", ".join(f"`{key}`" for key in computed)
         return _own_names(
             model,
             n_episodes,
+            has_ends,
             f"the log block computes {them} from columns; the file names its columns after the "
             "variables, so a model without a log block can read it",
         )
@@ -71,12 +78,15 @@ def column_names(model: CheckedModel, n_episodes: int) -> ColumnNames:
         tuple(given.get(name, name) for name in variables),
         tuple(given.get(name, name) for name in actions),
         tuple(following) if has_next else (),
+        _flag_name("ended", given, has_ends, taken),
+        _flag_name("cut", given, has_ends, taken),
     )
     twice = [name for name, n in Counter(names.all).items() if n > 1]
     if twice:
         return _own_names(
             model,
             n_episodes,
+            has_ends,
             f"with the log block, the column `{twice[0]}` would have two different values; the "
             "file names its columns after the variables",
         )
@@ -119,6 +129,8 @@ class LogColumns:
         fields += zip(names.variables, state_types, strict=True)
         fields += zip(names.actions, [t.type for t in self._action_tables], strict=True)
         fields += zip(names.next_variables, state_types[: len(names.next_variables)], strict=True)
+        fields += [(name, pa.bool_()) for name in (names.ended, names.cut) if name is not None]
+        self._ends = np.zeros(graph.n_states, np.bool_) if graph.ends is None else graph.ends
         self.schema: pa.Schema = pa.schema(fields)
         raw = [i for i, is_it in enumerate(self._is_raw) if is_it]
         varying = [names.variables[i] for i in raw]
@@ -152,7 +164,20 @@ class LogColumns:
             if chunk.values is not None and chunk.next_values is not None:
                 next_values = np.vstack([chunk.values[1:], chunk.next_values])[kept]
             found += self._state_columns(following, next_values)
+        found += self._flags(chunk, has_pair, kept)
         return pa.RecordBatch.from_arrays(found, schema=self.schema)
+
+    def _flags(self, chunk: Chunk, has_pair: BoolArray, kept: Any) -> list[pa.Array]:
+        """Return whether episodes ended, or were cut, in the last state that a row shows."""
+        import pyarrow as pa
+
+        state, is_last = chunk.state, ~has_pair
+        if self.names.next_variables:
+            state = np.append(state[1:], np.int32(chunk.next_state))
+            is_last = np.append(is_last[1:], chunk.is_next_last)
+        ended = self._ends[state]
+        flags = ((self.names.ended, ended), (self.names.cut, is_last & ~ended))
+        return [pa.array(flag[kept]) for name, flag in flags if name is not None]
 
     def _state_columns(
         self, state: npt.NDArray[np.integer[Any]], values: npt.NDArray[np.float64] | None
@@ -224,7 +249,17 @@ def _next_name(given: dict[str, str], name: str) -> str:
     return given.get(f"{name}'", given.get(f"next_{name}", f"next_{name}"))
 
 
-def _own_names(model: CheckedModel, n_episodes: int, note: str | None) -> ColumnNames:
+def _flag_name(
+    key: str, given: Mapping[str, str], has_ends: bool, taken: Collection[str]
+) -> str | None:
+    """Return the column that says how episodes end; None if there is none to write."""
+    name = given.get(key, FLAGS[key])
+    return name if has_ends and name not in taken else None
+
+
+def _own_names(
+    model: CheckedModel, n_episodes: int, has_ends: bool, note: str | None
+) -> ColumnNames:
     variables = tuple(v.name for v in model.states.variables)
     actions = tuple(v.name for v in model.actions.variables)
     taken: Sequence[str] = (*variables, *actions)
@@ -233,6 +268,8 @@ def _own_names(model: CheckedModel, n_episodes: int, note: str | None) -> Column
         None if TIME in taken else TIME,
         variables,
         actions,
+        ended=_flag_name("ended", {}, has_ends, taken),
+        cut=_flag_name("cut", {}, has_ends, taken),
         note=note,
     )
     _check_episodes(names, n_episodes)

@@ -28,7 +28,8 @@ METADATA_KEY = "mdpdsl"
 #: Rows formatted as text at a time: the text of one array must stay below 2 GB.
 JSON_ROWS = 1 << 15
 
-Progress = Callable[[int], None]
+#: Receives every chunk that was written.
+Progress = Callable[[Chunk], None]
 
 
 def check_log_path(path: Path) -> None:
@@ -67,7 +68,7 @@ def write_log(
             for chunk in chunks:
                 sink.write(columns.batch(chunk))
                 if progress is not None:
-                    progress(chunk.steps_done)
+                    progress(chunk)
         except BaseException:
             with suppress(OSError, ValueError):  # report the first error, not this one
                 sink.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from mdpdsl.compile.model import Model, as_model
 from mdpdsl.compile.stored import StoredModel, stored_keys
 from mdpdsl.compile.system import RawSystem
 from mdpdsl.diagnostics import LogError, SettingsError
+from mdpdsl.files import require_absent
 from mdpdsl.formats.policy_files import load_policy
 from mdpdsl.graph.policy import Policy
 from mdpdsl.graph.tables import Tabular
@@ -52,6 +53,7 @@ class Log(Tabular):
     seconds: float
     rows: pa.Table | None  # None if they are in a file
     path: Path | None
+    episodes: int
 
     @property
     def steps(self) -> int:
@@ -80,9 +82,10 @@ class Log(Tabular):
 
         return pa_json.read_json(self.path)
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the log: .parquet, .csv, .csv.gz, .jsonl or .jsonl.gz."""
         path = Path(path)
+        require_absent(path, overwrite)
         _write(self.model, self, path, None, Interrupts(), self._policy)
         return path
 
@@ -94,7 +97,8 @@ class Log(Tabular):
         schedule, names = self.schedule, self.names
         return self.origin() | {
             "policy": self.policy,
-            "rows": schedule.n_steps if names.next_variables else schedule.n_rows,
+            "episodes": self.episodes,
+            "rows": self.steps if names.next_variables else self.steps + self.episodes,
             "columns": list(names.all),
             "note": names.note,
             "seconds": self.seconds,
@@ -114,13 +118,12 @@ class Log(Tabular):
             "simulate": self.simulate,
             "steps": self.schedule.n_steps,
             "episode_length": self.schedule.episode_length,
-            "episodes": self.schedule.n_episodes,
+            **({} if self.model.graph.ends is not None else {"episodes": self.episodes}),
             "versions": current_versions(),
         }
 
     def __repr__(self) -> str:
-        n = self.schedule.n_episodes
-        episodes = f"{n:,} episode{'s' if n > 1 else ''}"
+        episodes = f"{self.episodes:,} episode{'s' if self.episodes > 1 else ''}"
         return f"<Log of {self.model.name}: {self.steps:,} steps in {episodes}>"
 
     def _repr_html_(self) -> str | None:
@@ -136,6 +139,7 @@ def simulate(
     simulate: str = "model",
     seed: int = 0,
     out: str | Path | None = None,
+    overwrite: bool = False,
     progress: bool | Progress | None = None,
 ) -> Log:
     """Simulate a model and return its trajectory as a log.
@@ -143,7 +147,8 @@ def simulate(
     `policy` is the policy of a solution or an allocation, a file with one, or None for random
     actions. With `episode_length`, the trajectory starts again from `init` after that many steps.
     `simulate` is `model`, or `continuous` for the continuous system that the model discretizes.
-    With `out`, the rows are written to that file and not kept in memory.
+    With `out`, the rows are written to that file, which must be new unless you `overwrite` it, and
+    not kept in memory.
 
     >>> import mdpdsl
     >>> log = mdpdsl.simulate(mdpdsl.load("riverswim"), steps=1_000, seed=1)
@@ -155,6 +160,7 @@ def simulate(
             raise SettingsError(f"`{name}=` takes a number from 1 to 1e15, not {number:,}")
     if out is not None:
         check_log_path(Path(out))
+        require_absent(Path(out), overwrite)
     simulated = as_model(model)
     if not simulated.graph.has_dynamics:
         raise SettingsError(
@@ -164,18 +170,31 @@ def simulate(
     simulated_system(simulated, simulate)
     chosen, name = _policy(simulated, policy)
     schedule = Schedule(steps, episode_length)
-    names = column_names(simulated.checked, schedule.n_episodes)
-    log = Log(simulated, name, simulate, schedule, seed, names, 0.0, None, None, chosen)
+    has_ends = simulated.graph.ends is not None
+    names = column_names(simulated.checked, schedule.n_episodes, has_ends)
+    log = Log(
+        simulated,
+        name,
+        simulate,
+        schedule,
+        seed,
+        names,
+        0.0,
+        None,
+        None,
+        schedule.n_episodes,
+        chosen,
+    )
     began = time.perf_counter()
     with shown(progress, "simulating") as update, heeding_interrupts() as interrupts:
         if out is not None:
-            _write(simulated, log, Path(out), update, interrupts, chosen)
+            episodes = _write(simulated, log, Path(out), update, interrupts, chosen)
             rows = None
         else:
-            rows = _in_memory(simulated, log, update, interrupts, chosen)
+            rows, episodes = _in_memory(simulated, log, update, interrupts, chosen)
     seconds = time.perf_counter() - began
     path = None if out is None else Path(out)
-    return Log(simulated, name, simulate, schedule, seed, names, seconds, rows, path, chosen)
+    return replace(log, seconds=seconds, rows=rows, path=path, episodes=episodes)
 
 
 def simulated_system(model: Model, simulate: str) -> RawSystem | None:
@@ -228,14 +247,15 @@ def _write(
     update: Progress | None,
     interrupts: Interrupts,
     policy: Policy | None,
-) -> None:
-    n_steps, done = log.schedule.n_steps, 0
+) -> int:
+    """Write a log; return its number of episodes."""
+    n_steps, done, episodes = log.schedule.n_steps, 0, 0
 
-    def progress(n_done: int) -> None:
-        nonlocal done
-        done = n_done
+    def progress(chunk: Chunk) -> None:
+        nonlocal done, episodes
+        done, episodes = chunk.steps_done, chunk.episodes_done
         if update is not None:
-            update(n_done, n_steps, "")
+            update(done, n_steps, "")
         if interrupts.is_interrupted:
             raise KeyboardInterrupt
 
@@ -249,6 +269,7 @@ def _write(
         raise StoppedError(
             f"stopped after {done:,} of {n_steps:,} steps; nothing was written"
         ) from None
+    return episodes
 
 
 def _in_memory(
@@ -257,18 +278,21 @@ def _in_memory(
     update: Progress | None,
     interrupts: Interrupts,
     policy: Policy | None,
-) -> pa.Table:
+) -> tuple[pa.Table, int]:
+    """Return the rows, and the number of episodes."""
     import pyarrow as pa
 
+    episodes = 0
     columns = LogColumns(model.graph, log.names, is_raw=log.simulate == "continuous")
     batches = []
     for chunk in _chunks(model, log, policy):
         batches.append(columns.batch(chunk))
+        episodes = chunk.episodes_done
         if update is not None:
             update(chunk.steps_done, log.schedule.n_steps, "")
         if interrupts.is_interrupted:
             raise KeyboardInterrupt
-    return pa.Table.from_batches(batches, schema=columns.schema)
+    return pa.Table.from_batches(batches, schema=columns.schema), episodes
 
 
 class StoppedError(LogError):

@@ -19,11 +19,14 @@ from mdpdsl.compile.system import RawSystem
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 from mdpdsl.kernels.simulating import (
+    EPISODE,
     NO_PAIR,
     STATE,
     STEPS,
+    TIME,
     Rows,
     fill_rows,
+    filled_rows,
     new_choices,
     new_moves,
     new_position,
@@ -34,7 +37,8 @@ from mdpdsl.simulate.failures import SimulationError, describe_failure
 #: Rows drawn at a time: enough work for one call, and little memory.
 CHUNK_ROWS = 1 << 20
 
-Fill = Callable[[Rows, IntArray], FloatArray | None]
+#: Fills rows; returns how many, and their values if the system has any besides its state.
+Fill = Callable[[Rows, IntArray], tuple[int, FloatArray | None]]
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Schedule:
     """The length of a trajectory: steps in total, and per episode (None: one episode)."""
 
     n_steps: int
-    episode_length: int | None = None
+    episode_length: int | None = None  # episodes may end earlier
 
     def __post_init__(self) -> None:
         """Reject lengths below 1."""
@@ -56,12 +60,12 @@ class Schedule:
 
     @property
     def n_episodes(self) -> int:
-        """The number of episodes; the last may be shorter."""
+        """The number of episodes if none ends by itself; the last may be shorter."""
         return -(-self.n_steps // self.longest)
 
     @property
     def n_rows(self) -> int:
-        """The number of rows: one per step, and one for the end of every episode."""
+        """The number of rows if no episode ends by itself: one for each step and each episode."""
         return self.n_steps + self.n_episodes
 
 
@@ -77,6 +81,8 @@ class Chunk:
     next_state: int  # of the row after the last one; -1 if the last one ends an episode
     next_values: FloatArray | None  # [V]
     steps_done: int  # since the first row of the trajectory
+    episodes_done: int
+    is_next_last: bool  # whether the row after the last one is the last of its episode
 
     @property
     def has_pair(self) -> BoolArray:
@@ -87,7 +93,8 @@ class Chunk:
 def uniform_policy(graph: TransitionGraph) -> FloatArray:
     """Return the policy that takes all available actions with equal probability, [n_pairs]."""
     n_available = np.diff(graph.pair_start)
-    return 1.0 / np.repeat(n_available, n_available)
+    shares: FloatArray = 1.0 / np.repeat(n_available, n_available)
+    return shares
 
 
 def draw_trajectory(
@@ -112,13 +119,26 @@ def draw_trajectory(
         fill, present = _graph_fill(graph, schedule, generator, probability), None
     else:
         fill, present = _system_fill(graph, schedule, generator, probability, system)
+    has_ends = graph.ends is not None
     n_left = schedule.n_rows
     while n_left > 0:
-        rows = new_rows(min(n_left, chunk_rows))
-        values = fill(rows, position)
-        n_left -= len(rows.state)
-        next_values = None if present is None else present.copy()
-        yield Chunk(*rows, values, int(position[STATE]), next_values, int(position[STEPS]))
+        rows = new_rows(chunk_rows if has_ends else min(n_left, chunk_rows))
+        n_filled, values = fill(rows, position)
+        n_left = n_left if has_ends else n_left - n_filled
+        if n_filled < len(rows.state):
+            rows = filled_rows(rows, n_filled)
+            values = None if values is None else values[:n_filled]
+            n_left = 0
+        state, steps = int(position[STATE]), int(position[STEPS])
+        yield Chunk(
+            *rows,
+            values,
+            next_state=state,
+            next_values=None if present is None else present.copy(),
+            steps_done=steps,
+            episodes_done=int(position[EPISODE]),
+            is_next_last=steps == schedule.n_steps or int(position[TIME]) == schedule.longest,
+        )
 
 
 def _graph_fill(
@@ -129,9 +149,9 @@ def _graph_fill(
 ) -> Fill:
     choices, moves = new_choices(graph, probability), new_moves(graph)
 
-    def fill(rows: Rows, position: IntArray) -> None:
+    def fill(rows: Rows, position: IntArray) -> tuple[int, None]:
         lengths = schedule.n_steps, schedule.longest
-        fill_rows(choices, moves, position, *lengths, rows, generator)
+        return fill_rows(choices, moves, position, *lengths, rows, generator), None
 
     return fill
 
@@ -150,14 +170,15 @@ def _system_fill(
     choices, simulator = new_choices(graph, probability), new_system_simulator(system, graph)
     n_variables = len(system.variables)
 
-    def fill(rows: Rows, position: IntArray) -> FloatArray:
+    def fill(rows: Rows, position: IntArray) -> tuple[int, FloatArray]:
         values = np.empty((len(rows.state), n_variables))
         lengths = schedule.n_steps, schedule.longest
-        if not fill_system_rows(
+        n_filled = fill_system_rows(
             choices, simulator, graph.pair_action, position, *lengths, rows, values, generator
-        ):
+        )
+        if n_filled < 0:
             what = describe_failure(system, graph, simulator)
             raise SimulationError(f"step {max(int(position[STEPS]), 1):,}: {what}")
-        return values
+        return n_filled, values
 
     return fill, simulator.registers[:n_variables]

@@ -13,7 +13,7 @@ import numpy as np
 from mdpdsl.compile.model import Model, as_model
 from mdpdsl.compile.stored import stored_keys
 from mdpdsl.diagnostics import FormatError, SettingsError
-from mdpdsl.files import write_arrays, write_text
+from mdpdsl.files import require_absent, write_arrays, write_text
 from mdpdsl.formats.policy_files import save_policy
 from mdpdsl.graph.complexity import RATES, complexity, squared_l2_complexity
 from mdpdsl.graph.policy import Policy
@@ -76,11 +76,12 @@ class Allocation(Shares, Tabular):
         columns = {"occupancy": self.occupancy, "probability": self.policy.probability}
         return pair_table(self.model.graph, columns)
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the shares: `.npz` or `.csv`."""
         path = Path(path)
         if path.suffix not in SUFFIXES:
             raise FormatError(f"{path}: takes a file ending in {' or '.join(SUFFIXES)}")
+        require_absent(path, overwrite)
         graph, shares = self.model.graph, {"occupancy": self.occupancy}
         if path.suffix == ".csv":
             write_text(path, pair_csv(graph, shares))
@@ -89,9 +90,9 @@ class Allocation(Shares, Tabular):
             write_arrays(path, kind | shares)
         return path
 
-    def save_policy(self, path: str | Path) -> Path:
+    def save_policy(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the policy: `.npz`, `.csv` or `.json`."""
-        save_policy(self.policy, self.model.graph, Path(path))
+        save_policy(self.policy, self.model.graph, Path(path), overwrite=overwrite)
         return Path(path)
 
     def record(self) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mdpdsl.diagnostics import SolveError
+from mdpdsl.graph.ends import absorb, own_choice
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.affine_rows import MOST_BRANCHES, Rows, first_best
@@ -48,6 +49,23 @@ def solve_discounted(
     began = time.perf_counter()
     earned = checked_reward(graph, reward)
     check_options(method, tolerance)
+    if graph.ends is not None:  # nothing is earned after an end
+        absorbing, is_own = absorb(graph)
+        whole = np.zeros(absorbing.n_pairs)
+        whole[is_own] = earned
+        outcome = solve_discounted(
+            absorbing,
+            discount,
+            is_minimised=is_minimised,
+            method=method,
+            tolerance=tolerance,
+            backend=backend,
+            reward=whole,
+            time_limit=time_limit,
+            watch=watch,
+        )
+        values = np.where(graph.ends, 0.0, outcome.values)
+        return replace(outcome, values=values, choice=own_choice(outcome.choice, is_own))
     if not 0 <= discount < 1:
         raise SolveError(
             f"the discount {discount:g} is not in [0, 1): an infinite sum of rewards needs a "

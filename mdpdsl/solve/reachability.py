@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mdpdsl.diagnostics import SolveError, did_you_mean
+from mdpdsl.graph.ends import absorb, own_choice
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.affine_rows import Rows, first_best, weight_matrix
@@ -58,6 +59,19 @@ def solve_reachability(
     check_dynamics(graph)
     check_options(method, tolerance)
     is_goal = goal_states(graph, goal)
+    if graph.ends is not None:
+        absorbing, is_own = absorb(graph)
+        outcome = solve_reachability(
+            absorbing,
+            is_goal,
+            is_minimised=is_minimised,
+            method=method,
+            tolerance=tolerance,
+            backend=backend,
+            time_limit=time_limit,
+            watch=watch,
+        )
+        return replace(outcome, choice=own_choice(outcome.choice, is_own))
     arrivals = arrivals_of(graph)
     decide = decided_for_least if is_minimised else decided_for_most
     decided = decide(graph, is_goal, arrivals)

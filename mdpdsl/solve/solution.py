@@ -40,7 +40,7 @@ class SolveOutcome:
     method: str
     variant: str  # how the method solved this model, in words
     values: FloatArray  # [n_states]
-    choice: IntArray  # [n_states]  the pair to take
+    choice: IntArray  # [n_states]  the pair to take; -1 in an end
     value: float  # expected over the initial distribution
     bound: float  # no value is further than this from the optimum
     residual: float  # largest change in one more Bellman step

@@ -7,7 +7,7 @@ import io
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdpdsl.compile.model import Model, as_model
-from mdpdsl.compile.stored import stored_keys
+from mdpdsl.compile.stored import StoredModel, stored_keys
 from mdpdsl.diagnostics import SolveError
-from mdpdsl.files import write_arrays, write_text
+from mdpdsl.files import require_absent, write_arrays, write_text
 from mdpdsl.formats.policy_files import check_policy_path, save_policy
+from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.policy import Policy
-from mdpdsl.graph.space import FloatArray, Value
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, Value
 from mdpdsl.graph.tables import Tabular, state_table
+from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.progress import Progress, Watch, heeding_interrupts, shown
 from mdpdsl.representation import represented
 from mdpdsl.solve.discounted import DISCOUNT, solve_discounted
@@ -52,9 +54,56 @@ class Solution(Tabular):
         return self.outcome.value
 
     @property
-    def bound(self) -> float:
-        """No state's value is further than this from the optimum; certified."""
-        return self.outcome.bound
+    def bound(self) -> float | None:
+        """No state's value is further than this from the optimum; certified.
+
+        For an estimate it is about the estimated model: the uncertainty of the data is not in it.
+        None if the optimum rests on pairs that were never visited, whose rows are guessed.
+        """
+        return None if self.rests_on_unseen else self.outcome.bound
+
+    @property
+    def is_of_estimate(self) -> bool:
+        """Whether the model was estimated from data."""
+        return isinstance(self.model, StoredModel) and self.model.provenance.is_estimate
+
+    @cached_property
+    def rests_on_unseen(self) -> int:
+        """How many pairs can be reached from the start that were never visited in the data."""
+        return self._unseen_within(None)
+
+    @cached_property
+    def policy_rests_on_unseen(self) -> int:
+        """How many of these pairs the policy uses."""
+        return self._unseen_within(self.outcome.choice)
+
+    def _unseen_within(self, choice: IntArray | None) -> int:
+        if not isinstance(self.model, StoredModel):
+            return 0
+        graph, guessed = self.model.graph, self.model.guessed
+        if not len(guessed):
+            return 0
+        used = np.ones(graph.n_pairs, np.bool_)
+        if choice is not None:
+            used[:] = False
+            used[choice[np.diff(graph.pair_start) > 0]] = True
+        if self.reach is not None:  # what follows the label does not matter
+            used &= ~graph.labels[self.reach][graph.pair_state]
+        return int(np.count_nonzero(_visited_pairs(graph, used)[guessed]))
+
+    @property
+    def bound_text(self) -> str:
+        """The bound and what it is about, or why there is none, in a few words."""
+        if self.rests_on_unseen:
+            n, used = self.rests_on_unseen, self.policy_rests_on_unseen
+            pairs = "1 pair that was" if n == 1 else f"{n:,} pairs that were"
+            return f"none: the value rests on {pairs} never visited ({used:,} under this policy)"
+        about = (
+            "of the estimate; the data's own uncertainty is not in it"
+            if self.is_of_estimate
+            else "no state's value is further from the optimum"
+        )
+        return f"{self.outcome.bound:.2g} ({about})"
 
     @property
     def values(self) -> FloatArray:
@@ -73,24 +122,26 @@ class Solution(Tabular):
 
     @property
     def actions(self) -> list[str]:
-        """The action to take in each state, by name."""
+        """The action to take in each state, by name; an empty text in an end."""
         graph = self.model.graph
-        return [graph.actions.labels[graph.pair_action[pair]] for pair in self.outcome.choice]
+        labels = ["", *graph.actions.labels]
+        return [labels[graph.pair_action[p] + 1 if p >= 0 else 0] for p in self.outcome.choice]
 
     def table(self) -> pa.Table:
         """Return one row for each state: its variables, the action to take, its value."""
         return state_table(self.model.graph, {"action": self.actions, "value": self.values})
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the value and the action of every state: `.csv`, `.json` or `.npz`."""
         path = Path(path)
         check_policy_path(path)
+        require_absent(path, overwrite)
         _save_values(self, path)
         return path
 
-    def save_policy(self, path: str | Path) -> Path:
+    def save_policy(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the policy: `.csv`, `.json` or `.npz`."""
-        save_policy(self.policy, self.model.graph, Path(path))
+        save_policy(self.policy, self.model.graph, Path(path), overwrite=overwrite)
         return Path(path)
 
     def record(self) -> dict[str, Any]:
@@ -109,7 +160,10 @@ class Solution(Tabular):
             "discount": self.discount,
             "label": self.reach,
             "value": outcome.value,
-            "bound": outcome.bound,
+            "bound": self.bound,
+            "bound_of": "estimate" if self.is_of_estimate else "model",
+            "rests_on_unseen": self.rests_on_unseen,
+            "policy_rests_on_unseen": self.policy_rests_on_unseen,
             "residual": outcome.residual,
             "iterations": outcome.iterations,
             "seconds": outcome.seconds,
@@ -120,7 +174,8 @@ class Solution(Tabular):
 
     def __repr__(self) -> str:
         what = f"reach {self.reach}" if self.reach is not None else f"discount {self.discount:g}"
-        return f"<Solution of {self.model.name}, {what}: {self.value:.6g} ± {self.bound:.1g}>"
+        error = "no bound" if self.bound is None else f"± {self.bound:.1g}"
+        return f"<Solution of {self.model.name}, {what}: {self.value:.6g} {error}>"
 
     def _repr_html_(self) -> str | None:
         return represented("solution_html", self)
@@ -178,6 +233,21 @@ def solve(
     return Solution(solved, outcome, status, rate, reach, minimise)
 
 
+def _visited_pairs(graph: TransitionGraph, used: BoolArray) -> BoolArray:
+    """Return the pairs that can be visited from the start if only some are used, [n_pairs]."""
+    branches = np.repeat(used, np.diff(graph.successor_start))
+    if not branches.any():
+        return used & (graph.initial > 0)[graph.pair_state]
+    moves = replace(
+        graph,
+        successor_start=np.concatenate([[0], np.cumsum(branches)])[graph.successor_start],
+        successor=graph.successor[branches],
+        probability=graph.probability[branches],
+        branch_reward=None,
+    )
+    return used & reachable_states(moves)[graph.pair_state]
+
+
 def _showing(update: Progress | None, tolerance: float) -> Callable[[int, float], None] | None:
     """Return a function that shows how near a bound is to the tolerance, on a logarithmic scale."""
     if update is None:
@@ -200,7 +270,8 @@ def _save_values(solution: Solution, path: Path) -> None:
     graph, values, bound = solution.model.graph, solution.values, solution.bound
     if path.suffix == ".npz":
         header = {"kind": np.array("values"), "hash": np.array(graph.hash)}
-        write_arrays(path, {**header, "values": values, "bound": np.array(bound)})
+        known = np.nan if bound is None else bound
+        write_arrays(path, {**header, "values": values, "bound": np.array(known)})
         return
     names = [*(variable.name for variable in graph.states.variables), "action", "value"]
     rows: list[list[Value]] = [

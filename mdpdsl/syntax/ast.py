@@ -338,6 +338,13 @@ class Restart(Node):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class End(Node):
+    """`end when guard`."""
+
+    guard: Expr
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class StatesAll(Node):
     """`states all`."""
 
@@ -395,6 +402,7 @@ Statement = (
     | Reward
     | Label
     | Restart
+    | End
     | StatesAll
     | Discretize
     | Explore

@@ -108,6 +108,9 @@ class Builder:
     def restart(self, children: Children) -> ast.Restart:
         return ast.Restart(_expr(children[2]), span=_span(children))
 
+    def end(self, children: Children) -> ast.End:
+        return ast.End(_expr(children[2]), span=_span(children))
+
     def states(self, children: Children) -> ast.StatesAll:
         return ast.StatesAll(span=_span(children))
 

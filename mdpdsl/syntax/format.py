@@ -85,6 +85,8 @@ def format_statement(statement: ast.Statement) -> str:
             return f"label {statement.name.text} when {format_expression(statement.guard)}"
         case ast.Restart():
             return f"restart when {format_expression(statement.guard)}"
+        case ast.End():
+            return f"end when {format_expression(statement.guard)}"
         case ast.StatesAll():
             return "states all"
         case ast.Discretize():

@@ -25,7 +25,7 @@ from lark.utils import TextSlice
 from mdpdsl.diagnostics import Diagnostic, ModelError, Source, Span, did_you_mean
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.build import Builder
-from mdpdsl.syntax.words import KEYWORDS, STATEMENT_KEYWORDS
+from mdpdsl.syntax.words import CONTEXTUAL_KEYWORDS, KEYWORDS, STATEMENT_KEYWORDS
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def parse(source: Source) -> Parsed:
     if not diagnostics:  # every piece parses on its own, but the whole file does not
         return Parsed(ast.ModelFile(tuple(statements)), first, frozenset(), KEYWORDS)
     file = ast.ModelFile(tuple(statements))
-    lost = frozenset(lost_names - KEYWORDS)
+    lost = frozenset(lost_names - (KEYWORDS - CONTEXTUAL_KEYWORDS))
     return Parsed(file, tuple(diagnostics), lost, frozenset(lost_words))
 
 
@@ -87,9 +87,17 @@ class Continuation:
 
 def continuation(source: Source, offset: int) -> Continuation:
     """Return what may follow at a position, judging only by the statement before it."""
-    before = Source(source.text[:offset], source.path)
-    start, end = list(_pieces(before.text))[-1]
-    text = TextSlice(before.text, start, end)
+    before = source.text[:offset]
+    if re.search(r"\bend\s*\Z", before):  # only `when` makes it a keyword
+        ended = _continuation(f"{before} when")
+        if [kind for kind, _ in ended.tokens[-2:]] == ["END", "WHEN"]:
+            return Continuation(ended.tokens[:-1], frozenset({"WHEN"}))
+    return _continuation(before)
+
+
+def _continuation(before: str) -> Continuation:
+    start, end = list(_pieces(before))[-1]
+    text = TextSlice(before, start, end)
     reader: Any = _parser().parse_interactive(text, start="start")
     tokens: list[tuple[str, str]] = []
     try:
@@ -101,17 +109,21 @@ def continuation(source: Source, offset: int) -> Continuation:
 
 
 _NAME = re.compile(r"[^\W\d]\w*")
-_UNAMBIGUOUS = [word for word in STATEMENT_KEYWORDS if word not in ("action", "log")]
-#: A line that starts a statement: with a keyword (`action` and `log` also occur in expressions),
+#: `end`, and the next word or character on its line.
+_AFTER_END = re.compile(r"end[ \t]*([^\W\d]\w*|[^\s#\w]|\d+)?")
+_UNAMBIGUOUS = [word for word in STATEMENT_KEYWORDS if word not in ("action", "log", "end")]
+#: A line that starts a statement: with a keyword (some are also names and functions),
 #: with an assignment to a primed name, or with an unindented word that may be a misspelt keyword.
 _PIECE_START = re.compile(
     rf"^[ \t]*(?:(?P<keyword>{'|'.join(_UNAMBIGUOUS)})\b(?!\s*=(?!=))"
-    r"|action(?=\s+\w)|log(?=\s*\{)|(?P<primed>[^\W\d]\w*'\s*=(?!=)))"
-    r"|^(?P<word>[^\W\d]\w+)[ \t]",
+    r"|action(?=\s+\w)|log(?=\s*\{)|(?P<end>end(?=(?:\s|#[^\n]*\n)+when\b))"
+    r"|(?P<primed>[^\W\d]\w*'\s*=(?!=)))"
+    r"|^(?P<word>end\b(?!')|[^\W\d]\w+[ \t])",
     re.MULTILINE,
 )
-#: What cannot end a statement: after one of these, a line with a primed name continues it.
+#: What cannot end a statement: after one of these, a line with a primed name, or `end`, continues.
 _UNFINISHED = re.compile(r"(?:[-+*/%^<>=,|:({\[~]|->|\b(?:and|or|not|then|else|if|when|in|on))\Z")
+_BEFORE_NAME = re.compile(r"\b(?:mdp|param|state|noise|let|init|label|table)\Z")
 
 
 @cache
@@ -157,12 +169,16 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
     """Split a text before each line that seems to start a statement, perhaps a misspelt one."""
     starts = [0]
     for match in _PIECE_START.finditer(text):
-        word = match.group("word")
+        word = (match.group("word") or match.group("end") or "").strip()
         if word and not difflib.get_close_matches(word, STATEMENT_KEYWORDS, n=1, cutoff=0.75):
             continue
         before = _without_comments(text[starts[-1] : match.start()]).rstrip()
-        continues = bool(match.group("primed") and _UNFINISHED.search(before))
-        continues |= match.group("keyword") == "on" and before.endswith("reward")
+        continues = match.group("keyword") == "on" and before.endswith("reward")
+        if match.group("primed") or word == "end":
+            continues |= bool(_UNFINISHED.search(before))
+        if word == "end":  # it may be a name
+            is_in_block = before.count("{") > before.count("}")
+            continues |= is_in_block or bool(_BEFORE_NAME.search(before))
         if match.start() > starts[-1] and not continues:
             starts.append(match.start())
     yield from zip(starts, [*starts[1:], len(text)], strict=True)
@@ -185,6 +201,8 @@ def _explain(error: UnexpectedInput, source: Source, end: int) -> Diagnostic:
         return Diagnostic("E102", message, span, _CHARACTER_HINTS.get(character), source=source)
     assert isinstance(error, UnexpectedToken)
     token = error.token
+    if token.value == "end" and "END" in (error.accepts or error.expected):
+        return _explain_end(source, token.start_pos or 0, end)
     expected = _expectation(error.accepts or error.expected)
     if token.type == "$END":
         at = len(source.text[:end].rstrip())
@@ -193,6 +211,22 @@ def _explain(error: UnexpectedInput, source: Source, end: int) -> Diagnostic:
     span = Span(token.start_pos or 0, token.end_pos or 0)
     message = f"unexpected `{token.value}`: expected {expected}"
     hint = _token_hint(error, source)
+    return Diagnostic("E101", message, span, hint, source=source)
+
+
+def _explain_end(source: Source, at: int, end: int) -> Diagnostic:
+    """Describe what follows `end` at the start of a statement, where only `when` can."""
+    following = _AFTER_END.match(source.text, at, end)
+    assert following is not None
+    found = following.group(1)
+    if not found:
+        after = at + len("end")
+        message, span = "the statement ends too early: expected `when`", Span(after, after + 1)
+    else:
+        message, span = f"unexpected `{found}`: expected `when`", Span(*following.span(1))
+    hint = did_you_mean(found or "", ["when"]) or "say where episodes end: `end when x == 3`"
+    if found == "=":
+        hint = "the next value is written with a prime: `end' = …`"
     return Diagnostic("E101", message, span, hint, source=source)
 
 
@@ -237,7 +271,7 @@ def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
         return "put `if … then … else …` in parentheses inside an expression"
     if "NUMBER" in accepts and token.value in STATEMENT_KEYWORDS:
         return "the expression before it is incomplete"
-    if "NAME" in accepts and token.value in KEYWORDS:
+    if "NAME" in accepts and token.value in KEYWORDS - CONTEXTUAL_KEYWORDS:
         return f"`{token.value}` is a reserved word; use another name"
     if token.type != "NAME":
         return None

@@ -4,7 +4,7 @@
 #: Words that start a statement.
 STATEMENT_KEYWORDS = (
     "mdp", "param", "state", "action", "noise", "let", "init", "on", "reward", "label",
-    "restart", "states", "discretize", "explore", "log", "table",
+    "restart", "end", "states", "discretize", "explore", "log", "table",
 )
 
 #: All keywords.
@@ -14,3 +14,6 @@ KEYWORDS = frozenset(STATEMENT_KEYWORDS) | {
     "true", "false",
 }
 # fmt: on
+
+#: Keywords that are names as well: only their place, or what follows, makes them keywords.
+CONTEXTUAL_KEYWORDS = frozenset({"end"})

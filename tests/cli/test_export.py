@@ -107,7 +107,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("target", ["prism", "drn", "explicit"])
 def test_intervals_of_a_run_say_how_they_were_made(run: Path, tmp_path: Path, target: str) -> None:
-    out = ("--out", tmp_path / "m.tra")
+    out = ("--out", tmp_path / "m.tra", "--overwrite")
     record = quick("export", run, "--to", target, "--intervals", *out, "--json").json()
     assert (record["support"], record["states"], record["pairs"]) == ("model", 6, 12)
     assert record["delta"] == pytest.approx(0.1)

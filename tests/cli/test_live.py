@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import mdpdsl
 from mdpdsl.explore.live.session import explore_live
 from mdpdsl.formats.npz import from_npz
 from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.ends import Settled, settle
 from mdpdsl.logs.count import count_logs
 from tests.cli.run import TIMEOUT, Outcome, quick, written
 from tests.cli.run import mdpdsl as process
@@ -79,9 +81,27 @@ def counts_of(run: Path) -> Counts:
         return Counts(saved["successor_start"], saved["successor"], saved["count"])
 
 
-def log_counts(run: Path) -> Counts:
+def log_settled(run: Path) -> Settled:
+    """Return what the log of a run says by itself: its counts, with the ends that it shows."""
     model = mdpdsl.load(run / "model.mdp", all_states=True)
-    return count_logs(model.checked, model.graph, [run / "log.csv"]).counts
+    read = count_logs(model.checked, model.graph, [run / "log.csv"])
+    return settle(model.graph, read.counts, read.starts, read.has_stops)
+
+
+def log_counts(run: Path) -> Counts:
+    return log_settled(run).counts
+
+
+def ends_of(run: Path) -> dict[str, list[int]]:
+    """Return the ends that a run has saved, and where its episodes started."""
+    with np.load(run / "counts.npz") as saved:
+        return {name: saved[name].tolist() for name in ("found_ends", "mixed_ends", "starts")}
+
+
+def log_ends(run: Path) -> dict[str, list[int]]:
+    found = log_settled(run)
+    arrays = {"found_ends": found.found, "mixed_ends": found.mixed, "starts": found.starts}
+    return {name: array.tolist() for name, array in arrays.items()}
 
 
 def same(one: Counts, other: Counts) -> bool:
@@ -224,6 +244,7 @@ def test_the_table_is_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert outcome.status == 0
     for words in ("kappa-dp (kappa=1)", "Pendulum-v1, 3 episodes", "never visited", "run/log.csv"):
         assert words in outcome.stdout
+    assert re.search(r"failed +yes: \d+ pairs never tried where others were", outcome.stdout)
 
 
 def test_the_same_seed_gives_the_same_log(tmp_path: Path) -> None:
@@ -246,24 +267,34 @@ def test_episodes_end_where_the_environment_ends_them(tmp_path: Path) -> None:
     assert record["transitions"] == 2_000
     assert record["episodes"] > 20
     assert same(counts_of(run), log_counts(run))
+    assert ends_of(run) == log_ends(run)
     # The environment itself, done again from the log: seeds and actions give the same rows.
     rows = [line.decode().split(",") for line in _rows((run / "log.csv").read_bytes())]
     env: Any = gymnasium.make("CartPole-v1")
-    is_over = True
+    is_over, flags = True, (False, False)
     for row, following in zip(rows, [*rows[1:], None], strict=True):
         if row[1] == "0":
             assert is_over
             seeds = np.random.SeedSequence(5, spawn_key=(0, 1, int(row[0])))
             observed, _ = env.reset(seed=int(seeds.generate_state(1)[0] >> 1))
+            flags = (False, False)
         assert [float(text) for text in row[2:6]] == observed.tolist()
-        is_over = row[6] == ""
+        assert row[6:8] == [str(flag).lower() for flag in flags]
+        is_over = row[8] == ""
         if is_over:
-            assert following is None or following[1] == "0"
+            assert following is None or (following[1] == "0" and any(flags))
         else:
-            observed, _, terminated, truncated, _ = env.step(["left", "right"].index(row[6]))
+            assert not any(flags)
+            observed, _, *flags, _ = env.step(["left", "right"].index(row[8]))
             assert following is not None
-            is_end = terminated or truncated
-    assert is_end or following is None
+
+
+def test_cells_in_which_only_some_episodes_end_are_named(tmp_path: Path) -> None:
+    """A fall ends an episode within a cell, where the cart of another episode may still stand."""
+    model, run = written(tmp_path, CART), tmp_path / "run"
+    outcome = quick("explore", model, "--env", "CartPole-v1", "--steps", "500", "--out", run)
+    assert len(ends_of(run)["mixed_ends"]) > 0
+    assert "warning: some episodes ended and others continued in x = " in outcome.stderr
 
 
 def test_a_discrete_observation_is_one_column(tmp_path: Path) -> None:
@@ -272,15 +303,30 @@ def test_a_discrete_observation_is_one_column(tmp_path: Path) -> None:
         *("explore", model, "--env", "FrozenLake-v1", "--env-arg", "is_slippery=false"),
         *("--steps", "1_500", "--out", run, "--json"),
     )
-    assert outcome.json()["rejected"] == {}
+    record = outcome.json()
+    assert record["rejected"] == {}
+    assert not record["trials"][0]["failed"]
     counts = counts_of(run)
     assert same(counts, log_counts(run))
+    assert ends_of(run) == log_ends(run)
     # Without slipping every action has one outcome; from holes and the goal nothing follows.
     assert (np.diff(counts.successor_start) <= 1).all()
     graph = from_npz(run / "estimate.npz")
-    seen = graph.pair_state[counts.visits > 0]
-    cells = 4 * graph.states.values("row")[seen] + graph.states.values("column")[seen]
-    assert not set(cells.tolist()) & {5, 7, 11, 12, 15}
+    assert graph.ends is not None
+    cells = 4 * graph.states.values("row") + graph.states.values("column")
+    assert set(cells[graph.ends].tolist()) == {5, 7, 11, 12, 15}
+    assert not set(cells[graph.pair_state].tolist()) & {5, 7, 11, 12, 15}
+
+
+def test_the_cells_of_the_cliff_are_never_entered_and_fail_no_run(tmp_path: Path) -> None:
+    text = "mdp cliff\nstate cell in 0..47\naction move in 0..3\nlog { cell = obs }\n"
+    model, run = written(tmp_path, text), tmp_path / "run"
+    arguments = ("explore", model, "--env", "CliffWalking-v1", "--steps", "5_000", "--kappa", "10")
+    record = quick(*arguments, "--out", run, "--json").json()
+    trial = record["trials"][0]
+    assert (trial["unvisited"], trial["failed"], record["failure_rate"]) == (40, False, 0)
+    assert {pair["state"]["cell"] for pair in record["unvisited"]} == set(range(37, 47))
+    assert ends_of(run)["found_ends"] == [47]
 
 
 # Mistakes

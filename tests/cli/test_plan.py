@@ -56,7 +56,7 @@ def test_the_json_keeps_its_contract(run: Path, tmp_path: Path) -> None:
 
 
 def test_the_policy_is_one_of_the_model_and_is_in_the_run_by_default(run: Path) -> None:
-    record = quick("plan", run, "--json").json()
+    record = quick("plan", run, "--overwrite", "--json").json()
     assert record["kappa"] == 5  # of the model's explore block
     assert record["policy"] == str(run / "plan.csv")
     graph = mdpdsl.load(run / "model.mdp").graph
@@ -67,7 +67,7 @@ def test_the_policy_is_one_of_the_model_and_is_in_the_run_by_default(run: Path) 
 
 
 def test_the_text_says_where_it_adds_most_and_what_it_cannot_reach(run: Path) -> None:
-    outcome = quick("plan", run, "--kappa", "inf")
+    outcome = quick("plan", run, "--kappa", "inf", "--overwrite")
     assert outcome.status == 0
     assert "left in x = 0" in outcome.stdout
     assert "with the plan  as before" in outcome.stdout
@@ -79,7 +79,9 @@ def test_the_text_says_where_it_adds_most_and_what_it_cannot_reach(run: Path) ->
 def test_counts_alone_are_enough(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     (tmp_path / "run" / "estimate.npz").unlink()
-    one, other = (quick("plan", each, "--json").json() for each in (run, tmp_path / "run"))
+    one, other = (
+        quick("plan", each, "--json", "--overwrite").json() for each in (run, tmp_path / "run")
+    )
     assert one["pairs"] == other["pairs"]
 
 
@@ -90,7 +92,8 @@ def test_a_run_that_ends_somewhere_is_started_again(tmp_path: Path) -> None:
     quick("estimate", model, log, "--out", tmp_path / "run")
     outcome = quick("plan", tmp_path / "run")
     assert "say so with --episode-length" in outcome.stderr
-    again = quick("plan", tmp_path / "run", "--episode-length", "8", "--json").json()
+    options = ("--episode-length", "8", "--overwrite", "--json")
+    again = quick("plan", tmp_path / "run", *options).json()
     assert (again["episode_length"], again["left_out"]) == (8, 2)
     assert all(pair["added_visits"] > 0 for pair in again["pairs"] if pair["state"]["x"] < 4)
 
@@ -133,9 +136,8 @@ def test_what_is_no_run_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_a_run_without_a_transition_has_no_plan(tmp_path: Path) -> None:
-    model = written(tmp_path, MODEL)
     log = written(tmp_path, "x,action\n0,left\n", "log.csv")
-    quick("estimate", model, log, "--out", tmp_path / "run")
+    mdpdsl.estimate(mdpdsl.loads(MODEL), log).save(tmp_path / "run")
     outcome = quick("plan", tmp_path / "run")
     assert outcome.status == 2
     assert "not a single transition" in outcome.stderr
@@ -145,6 +147,7 @@ def test_damaged_counts_are_refused(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     (tmp_path / "run" / "counts.npz").write_bytes(b"PK")
     for command in ("plan", "show"):
+        (tmp_path / "run" / "plan.csv").unlink(missing_ok=True)
         outcome = quick(command, tmp_path / "run")
         assert outcome.status == 2
         assert "does not hold counts" in outcome.stderr

@@ -13,6 +13,7 @@ KEYS = {
     "hash",
     "parameters",
     "states",
+    "ends",
     "actions",
     "pairs",
     "branches",
@@ -34,6 +35,7 @@ def test_json_has_the_keys_of_the_contract_and_the_right_numbers() -> None:
         "name": "riverswim",
         "parameters": {"n": 6, "drift": 0.05},
         "states": 6,
+        "ends": 0,
         "actions": 2,
         "pairs": 12,
         "branches": 6 + 2 + 2 + 4 * 3,
@@ -53,6 +55,34 @@ def test_text_says_the_same_for_people() -> None:
     assert outcome.stderr == ""
     for expected in ("riverswim", "pos in 0..5", "left", "n = 6", "12", "communicating", "goal"):
         assert expected in outcome.stdout
+
+
+ENDING = """\
+mdp m
+state x in 0..4
+action a
+init x = 1
+on a -> 0.5: x' = x + 1 | 0.5: x' = x - 1
+end when x == 0
+end when x == 4
+"""
+
+
+def test_ends_are_counted_and_followed_by_the_next_episode(tmp_path: Path) -> None:
+    model = written(tmp_path, ENDING)
+    shown = quick("show", model, "--json").json()
+    assert (shown["states"], shown["ends"], shown["pairs"], shown["branches"]) == (5, 2, 3, 6)
+    assert (shown["classes"], shown["communicating"], shown["unreachable"]) == (1, True, 0)
+    text = quick("show", model).stdout
+    assert "ends" in text
+    assert "1: communicating" in text
+    assert "ends" not in quick("show", "riverswim").stdout
+
+
+def test_an_end_that_no_start_follows_leaves_classes_apart(tmp_path: Path) -> None:
+    text = ENDING.replace("x - 1", "x").replace("end when x == 0\n", "")
+    shown = quick("show", written(tmp_path, f"{text}states all\n"), "--json").json()
+    assert (shown["states"], shown["ends"], shown["classes"], shown["unreachable"]) == (5, 1, 2, 1)
 
 
 def test_a_continuous_model_says_how_it_was_discretized() -> None:

@@ -61,7 +61,7 @@ def test_json_has_the_keys_of_the_contract_and_the_right_numbers() -> None:
         "direction": "max",
         "label": None,
         "states": 16,
-        "pairs": 64,
+        "pairs": 44,
     }
     assert {key: found[key] for key in expected} == expected
     assert found["value"] == pytest.approx(0.542025932, abs=1e-8)

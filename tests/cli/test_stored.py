@@ -84,7 +84,11 @@ def test_every_command_takes_a_run_and_says_what_was_never_visited(
         outcome = quick(command, model, *options)
         assert outcome.status == 0
         assert outcome.stderr.count("were never visited; their rows are uniform") == 1
+        for file in tmp_path.glob("*.*"):
+            file.unlink()
         record = quick(command, model, *options, "--json").json()
+        for file in tmp_path.glob("*.*"):
+            file.unlink()
         assert record["unseen_pairs"] == 6 or record["unseen_pairs"] == 5
         said = f"{record['unseen_pairs']} of 8 pairs were never visited"
         assert said in outcome.stderr

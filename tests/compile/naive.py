@@ -1,7 +1,7 @@
 """An independent interpreter of finite models: one state at a time, in plain Python.
 
 It walks the syntax tree, not the compiler's terms, and supports finite variables, discrete noise,
-`on` lines, equations without cycles, restarts, rewards and labels.
+`on` lines, equations without cycles, restarts, ends, rewards and labels.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class NaiveModel:
         self.names = list(self.domains)
         self.actions = list(self._action_envs())
         keeps_all = keeps_all or bool(self._all(ast.StatesAll))
-        self.initial = self._initial()
+        starts = {s: p for s, p in self._initial().items() if not self.is_end(s)}
+        self.initial = {state: p / sum(starts.values()) for state, p in starts.items()}
         everything = list(itertools.product(*self.domains.values()))
         self.states = everything if keeps_all else self._reachable(everything)
 
@@ -95,9 +96,15 @@ class NaiveModel:
     def env(self, state: State) -> Env:
         return dict(zip(self.names, state, strict=True))
 
+    def is_end(self, state: State) -> bool:
+        """Return whether episodes are over in a state."""
+        return any(self.value(end.guard, self.env(state)) for end in self._all(ast.End))
+
     def row(self, state: State, action: Env) -> dict[State, float] | None:
         """Return the distribution of the next state; None if the action is not available."""
         here = self.env(state)
+        if self.is_end(state):
+            return None
         if any(self.value(r.guard, here) for r in self._all(ast.Restart)):
             return dict(self.initial)
         both = here | action

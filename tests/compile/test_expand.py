@@ -24,6 +24,10 @@ def assert_same(graph: TransitionGraph, naive: NaiveModel) -> None:
     states = states_of(graph)
     assert states == naive.states
     index = {state: i for i, state in enumerate(states)}
+    graph.validate()
+    ends = [naive.is_end(state) for state in states]
+    assert (graph.ends is not None) == any(ends)
+    assert graph.ends is None or graph.ends.tolist() == ends
     for i, state in enumerate(states):
         assert graph.initial[i] == pytest.approx(naive.initial.get(state, 0.0), abs=TOLERANCE)
         for name, has_it in graph.labels.items():
@@ -119,11 +123,16 @@ def model_texts(draw: st.DrawFn) -> str:
             lines.append(f"on {action} -> {branches()}")
     if draw(st.booleans()):
         lines.append(f"restart when {names[0]} == {low} and flag")
+    if draw(st.booleans()):  # neither every initial state nor one that restarts
+        lines.append(f"end when {names[0]} == {low + sizes[0] - 1} and not flag")
+    if draw(st.booleans()):
+        lines.append(f"end when {names[0]} > {low} and hue == blue")
     every = ", ".join(f"{name} = {low}" for name in names)
     mixed = f"{every}, hue ~ {{red: 0.5, green: 0.5}}, flag = false"
     lines.append(draw(st.sampled_from(["init any", "init any when flag", f"init {mixed}"])))
     lines.append(f"reward on a when {names[0]} > {low} : {names[0]}/2")
     lines.append(f"reward when {names[0]}' == {low} : {draw(st.integers(-2, 2))}")
+    lines.append(f"reward when {names[-1]} + 1 == {names[0]}' : 1 + {names[0]}'")
     lines.append(f"label low when {names[0]} == {low}")
     return "\n".join(lines)
 
@@ -193,6 +202,29 @@ def test_a_graph_hash_distinguishes_models() -> None:
     assert mdpdsl.load("riverswim").graph.hash != mdpdsl.load("riverswim", drift=0.1).graph.hash
 
 
+#: Hashes of version 1, for models in whose numbers no library has a part.
+UNCHANGED = {
+    "chain": "7a4695d30bd0b5f4",
+    "double_loop": "d394e3fa68d23c00",
+    "forest": "9daf60fbf3b0233f",
+    "four_rooms": "332e233727b60682",
+    "inventory": "00d6dfebe24ce9da",
+    "jacks_car_rental": "f4c99ddb4db9004b",
+    "machine_replacement": "45361ec1fc5c5104",
+    "queue": "2cddf441dc433fdc",
+    "riverswim": "de8bce0856533af1",
+    "six_arms": "72c3096dec9a9035",
+    "toymaker": "3beda77452521bc7",
+    "two_machines": "38797329d46b1ccc",
+    "weather": "9faa8d39e358acfd",
+}
+
+
+@pytest.mark.parametrize("name", UNCHANGED)
+def test_a_model_without_ends_builds_to_the_same_bytes_as_ever(name: str) -> None:
+    assert mdpdsl.load(name).graph.hash == UNCHANGED[name]
+
+
 def test_parameters_are_given_by_keyword() -> None:
     assert mdpdsl.load("riverswim", n=20).graph.n_states == 20
     assert mdpdsl.load("riverswim", n="2*4").parameters["n"] == 8
@@ -216,3 +248,110 @@ def test_a_model_without_dynamics_has_all_pairs_and_no_branch() -> None:
     assert not graph.has_dynamics
     assert graph.reward is not None
     assert np.unique(graph.reward).tolist() == [-2.0, 0.0, 2.0]
+
+
+def test_the_start_is_conditioned_on_not_being_an_end() -> None:
+    text = """
+        mdp m
+        state x in 0..3
+        action a
+        init x ~ {0: 0.2, 2: 0.3, 3: 0.5}
+        on a -> x' = 3 - x
+        end when x == 3
+    """
+    graph = mdpdsl.loads(text).graph
+    assert graph.initial == pytest.approx([0.4, 0.0, 0.6, 0.0])
+    assert graph.ends is not None
+    assert graph.ends.tolist() == [False, False, False, True]
+    assert np.diff(graph.pair_start).tolist() == [1, 1, 1, 0]
+
+
+def test_states_behind_an_end_are_not_reached_unless_all_are_kept() -> None:
+    text = "mdp m state x in 0..5 action a init x = 0 on a -> x' = min(x + 1, 5) end when x == 2"
+    graph = mdpdsl.loads(text).graph
+    assert states_of(graph) == [(0,), (1,), (2,)]
+    everything = mdpdsl.loads(f"{text} states all").graph
+    assert (everything.n_states, everything.n_pairs) == (6, 5)
+    assert everything.ends is not None
+    assert np.flatnonzero(everything.ends).tolist() == [2]
+    assert mdpdsl.loads(text, all_states=True).graph.hash == everything.hash
+
+
+def test_an_end_that_is_never_reached_leaves_no_trace() -> None:
+    text = "mdp m state x in 0..5 action a init x = 0 on a -> x' = (x + 1) % 3"
+    assert mdpdsl.loads(f"{text} end when x == 5").graph.hash == mdpdsl.loads(text).graph.hash
+
+
+def test_an_end_changes_the_hash() -> None:
+    text = "mdp m state x in 0..2 action a init x = 0 on a when x < 2 -> x' = x + 1"
+    ended = mdpdsl.loads(f"{text} end when x == 2").graph
+    looped = mdpdsl.loads(f"{text} on a otherwise -> stay").graph
+    assert ended.hash != looped.hash
+    assert (ended.n_pairs, looped.n_pairs) == (2, 3)
+
+
+def test_errors_of_lines_that_apply_only_in_an_end_do_not_count() -> None:
+    text = """
+        mdp m
+        state x in 0..3
+        action a, b
+        init x = 0
+        on a -> x' = x + 1
+        on b when x < 2 -> x' = round(6/(3 - x))
+        on b when x > 2 -> 0.5: stay
+        on b when x == 3 -> stay
+        reward : 1/(3 - x)
+    """
+    model = mdpdsl.loads(f"{text} end when x > 2")
+    assert model.diagnose() == []
+    assert model.graph.n_pairs == 5
+    with pytest.raises(mdpdsl.ModelError) as error:
+        _ = mdpdsl.loads(text).graph
+    assert {d.code for d in error.value.diagnostics} == {"E501", "E503", "E505", "E507"}
+
+
+def test_a_model_without_dynamics_may_have_ends() -> None:
+    graph = mdpdsl.loads("""
+        mdp unknown
+        state x in 0..3
+        state y in [0, 1] bins 5
+        action u in {-1, 1}
+        reward : x*u
+        end when x == 3 and y > 0.5
+        init any when x > 1
+        label top when y > 0.8
+    """).graph
+    assert (graph.n_states, graph.n_pairs, graph.n_branches) == (20, 36, 0)
+    graph.validate()
+    assert graph.ends is not None
+    x, y = graph.states.values("x"), graph.states.values("y")
+    assert graph.ends.tolist() == ((x == 3) & (y > 0.5)).tolist()
+    assert graph.reward is not None
+    assert graph.reward.tolist() == (x[graph.pair_state] * np.tile([-1, 1], 18)).tolist()
+    assert graph.initial[graph.ends].sum() == 0
+    assert np.count_nonzero(graph.initial) == 8
+    assert graph.labels["top"].sum() == 4
+
+
+@pytest.mark.parametrize("how", ["center", "uniform points 4", "sample 50 seed 1"])
+def test_cells_end_by_their_centres(how: str) -> None:
+    text = f"""
+        mdp walk
+        state x in [0, 1] clip bins 10
+        action u in {{-0.1, 0.1}}
+        noise w ~ normal(0, 0.05)
+        init x = 0.5
+        x' = x + u + w
+        discretize {how}
+    """
+    graph = mdpdsl.loads(f"{text} end when x > 0.82").graph
+    plain = mdpdsl.loads(text).graph
+    assert graph.ends is not None
+    assert np.flatnonzero(graph.ends).tolist() == [8, 9]  # centres 0.85 and 0.95
+    spread = text.replace("x = 0.5", "x ~ uniform(0.6, 1)")
+    start = mdpdsl.loads(f"{spread} end when x > 0.82", all_states=True).graph.initial
+    assert start == pytest.approx([0] * 6 + [0.5, 0.5, 0, 0])
+    inside = ~graph.ends[plain.pair_state]
+    assert graph.transition_matrix().toarray() == pytest.approx(
+        plain.transition_matrix().toarray()[inside]
+    )

@@ -94,6 +94,44 @@ def test_names_in_a_statement_that_cannot_be_parsed_are_still_found() -> None:
     assert [o.span.start for o in read.declarations(lost)] == [broken.index("n = =")]
 
 
+ENDING = """\
+mdp m
+state end in 0..3
+action go
+init end = 0
+on go -> end' = end + 1
+end when end == 3
+"""
+
+
+def test_end_is_a_keyword_before_when_and_a_name_elsewhere() -> None:
+    read = read_document(ENDING, "m")
+    name = read.name_at(ENDING.index("end in"))
+    assert name is not None
+    keyword = ENDING.index("end when")
+    places = [o.span.start for o in read.uses(name)]
+    assert len(places) == 5
+    assert keyword not in places
+    assert read.mistakes() == []
+    hover = meaning_at(read, keyword)
+    assert hover is not None
+    assert "end when GUARD" in hover[0]
+    entry = outline(read)[-1]
+    assert (entry.name, entry.kind, entry.detail) == ("end", "rule", "when end == 3")
+
+
+def test_end_is_found_in_statements_that_cannot_be_parsed() -> None:
+    broken = ENDING.replace("0..3", "").replace("end == 3", "end == ")
+    read = read_document(broken, "m")
+    name = read.name_at(broken.index("end in"))
+    assert name is not None
+    places = [o.span.start for o in read.uses(name)]
+    assert len(places) == 5
+    assert broken.index("end when") not in places
+    assert [o.span.start for o in read.declarations(name)] == [broken.index("end in")]
+    assert [d.code for d in read.mistakes()] == ["E101", "E101"]
+
+
 def test_mistakes_in_states_are_those_of_check() -> None:
     wrong = TEXT.replace("0.5: stay", "0.25: stay")
     read = read_document(wrong, "weather.mdp")

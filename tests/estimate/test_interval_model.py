@@ -11,17 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdpdsl
-from mdpdsl.estimate.interval_model import (
-    EPSILON,
-    LEAST,
-    interval_model,
-    with_support,
-    with_unknown,
-)
-from mdpdsl.estimate.intervals import joint_intervals
+from mdpdsl.estimate.confidence_sets import SUPPORTS, confidence_sets
+from mdpdsl.estimate.interval_model import EPSILON, LEAST, interval_graph, interval_model
+from mdpdsl.estimate.intervals import SETS
 from mdpdsl.formats.drn import to_drn
 from mdpdsl.formats.prism import to_prism
 from mdpdsl.graph.counts import Counts, counts_from, no_counts
+from mdpdsl.graph.ends import settle
 from mdpdsl.graph.interval_graph import IntervalGraph
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.solve.reachability import solve_reachability
@@ -59,6 +55,12 @@ def drawn_counts(graph: TransitionGraph, visits: int, rng: np.random.Generator) 
     )
 
 
+def intervals_of(
+    truth: TransitionGraph, counts: Counts, support: str, delta: float = DELTA
+) -> IntervalGraph:
+    return interval_graph(truth, confidence_sets(counts, truth, delta, support=support).rows)
+
+
 def contains(found: IntervalGraph, truth: TransitionGraph) -> bool:
     """Return whether the true rows, with unseen successors merged, lie within the bounds."""
     for pair in range(truth.n_pairs):
@@ -77,7 +79,7 @@ def contains(found: IntervalGraph, truth: TransitionGraph) -> bool:
     return True
 
 
-@pytest.mark.parametrize("support", ["model", "all"])
+@pytest.mark.parametrize("support", SUPPORTS)
 def test_storms_robust_bounds_contain_the_truth_in_enough_runs(
     support: str, tmp_path: Path
 ) -> None:
@@ -86,12 +88,8 @@ def test_storms_robust_bounds_contain_the_truth_in_enough_runs(
     rng = np.random.default_rng(7)
     n_inside, widths = 0, []
     for _ in range(N_RUNS):
-        counts = drawn_counts(truth, 400, rng)
-        found = joint_intervals(counts, truth.n_states, DELTA)
-        if support == "model":
-            intervals = with_support(truth, truth, counts, found)
-        else:
-            intervals = with_unknown(truth, counts, found)
+        counts = drawn_counts(truth, 800, rng)
+        intervals = intervals_of(truth, counts, support)
         text = to_drn(intervals.graph, bounds=intervals.bounds)
         low, high = robust_bounds(read_interval_drn(tmp_path, text), 'Pmax=? [F "goal"]')
         n_inside += bool(low[0] - SLACK <= value <= high[0] + SLACK)
@@ -102,15 +100,12 @@ def test_storms_robust_bounds_contain_the_truth_in_enough_runs(
 
 @settings(deadline=None, max_examples=60)
 @given(small_graphs(), st.integers(0, 200), st.integers(0, 2**32))
-def test_both_supports_contain_the_truth_and_a_model_of_their_own(
+def test_all_supports_contain_the_truth_and_a_model_of_their_own(
     truth: TransitionGraph, visits: int, seed: int
 ) -> None:
     counts = drawn_counts(truth, visits, np.random.default_rng(seed))
-    found = joint_intervals(counts, truth.n_states, 1e-6)
-    for intervals in (
-        with_support(truth, truth, counts, found),
-        with_unknown(truth, counts, found),
-    ):
+    for support in SUPPORTS:
+        intervals = intervals_of(truth, counts, support, 1e-6)
         intervals.graph.validate()
         p, bounds = intervals.graph.probability, intervals.bounds
         assert np.all((bounds.lower > 0) & (bounds.upper <= 1))
@@ -121,15 +116,14 @@ def test_both_supports_contain_the_truth_and_a_model_of_their_own(
 def test_an_unvisited_pair_may_lead_anywhere() -> None:
     truth = mdpdsl.loads(WALK).graph
     counts = no_counts(truth.n_pairs)
-    found = joint_intervals(counts, truth.n_states, DELTA)
-    anything = with_unknown(truth, counts, found)
+    anything = intervals_of(truth, counts, "seen")
     S = truth.n_states
     assert anything.graph.row(0)[0].tolist() == [S]
     unknown = anything.graph.pair_start[S]
     assert anything.graph.row(unknown)[0].tolist() == [*range(S), S + 1]
     assert anything.graph.labels["unknown"].nonzero()[0].tolist() == [S]
     assert not anything.graph.labels["goal"][S:].any()
-    within = with_support(truth, truth, counts, found)
+    within = intervals_of(truth, counts, "model")
     start, end = truth.successor_start[:2]
     assert within.bounds.lower[start:end].tolist() == [LEAST] * int(end - start)
     assert within.bounds.upper[start:end].tolist() == [1.0] * int(end - start)
@@ -139,7 +133,7 @@ def test_nature_may_stay_for_ever_if_nothing_else_was_seen(tmp_path: Path) -> No
     """A state that was never left may be a trap: the minimal probability from there is 0."""
     truth = mdpdsl.loads(WALK).graph
     counts = drawn_counts(truth, 400, np.random.default_rng(1))
-    found = with_unknown(truth, counts, joint_intervals(counts, truth.n_states, DELTA))
+    found = intervals_of(truth, counts, "seen")
     text = to_drn(found.graph, bounds=found.bounds)
     low, high = robust_bounds(read_interval_drn(tmp_path, text), 'Pmax=? [F "goal"]')
     assert low[4] < SLACK
@@ -149,7 +143,7 @@ def test_nature_may_stay_for_ever_if_nothing_else_was_seen(tmp_path: Path) -> No
 def test_prism_source_has_the_same_bounds_as_drn(tmp_path: Path) -> None:
     truth = mdpdsl.load("riverswim").graph
     counts = drawn_counts(truth, 300, np.random.default_rng(3))
-    found = with_unknown(truth, counts, joint_intervals(counts, truth.n_states, DELTA))
+    found = intervals_of(truth, counts, "seen")
     drn = read_interval_drn(tmp_path, to_drn(found.graph, bounds=found.bounds))
     prism = read_interval_prism(tmp_path, to_prism(found.graph, bounds=found.bounds))
     assert sizes(drn) == sizes(prism)
@@ -177,7 +171,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_support_depends_on_the_origin_of_the_data(runs: Path) -> None:
     explored = interval_model(mdpdsl.open_run(runs / "explored"))
     logged = interval_model(mdpdsl.open_run(runs / "logged"))
-    assert (explored.support, logged.support) == ("model", "all")
+    assert (explored.support, logged.support) == ("model", "seen")
     assert (round(explored.delta, 9), round(logged.delta, 9)) == (0.2, 0.1)
     assert "unknown" in logged.intervals.graph.labels
     trusting = interval_model(mdpdsl.open_run(runs / "logged"), support="model")
@@ -218,4 +212,81 @@ def test_a_model_without_dynamics_has_no_support_of_its_own(tmp_path: Path) -> N
     quick("estimate", model, log, "--out", tmp_path / "run")
     with pytest.raises(mdpdsl.ModelError, match="no dynamics"):
         interval_model(mdpdsl.open_run(tmp_path / "run"), support="model")
-    assert interval_model(mdpdsl.open_run(tmp_path / "run")).support == "all"
+    assert interval_model(mdpdsl.open_run(tmp_path / "run")).support == "seen"
+
+
+@pytest.mark.parametrize("kind", SETS)
+@pytest.mark.parametrize("support", SUPPORTS)
+def test_an_estimate_is_exported_with_its_own_sets_and_says_so(
+    kind: str, support: str, tmp_path: Path
+) -> None:
+    model = mdpdsl.loads(WALK)
+    log = mdpdsl.simulate(model, steps=600, episode_length=10, seed=2)
+    found = mdpdsl.estimate(model, log, sets=kind, support=support, delta=0.2)
+    done = mdpdsl.export(found, tmp_path / "m.drn", intervals=True)
+    record = done.record()
+    assert (record["sets"], record["support"], record["delta"]) == (kind, support, 0.2)
+    text = (tmp_path / "m.drn").read_text()
+    assert f"// sets: {kind}, delta = 0.2, support {support}: " in text
+    assert f"// they hold {record['holds']}" in text
+    assert ("one look" in text) == (kind == "clopper-pearson")
+    assert ("`unknown`" in text) == (support != "model")
+    low, high = robust_bounds(read_interval_drn(tmp_path, text), 'Pmax=? [F "goal"]')
+    value = float(solve_reachability(model.graph, "goal").values[0])
+    assert low[0] - SLACK <= value <= high[0] + SLACK
+
+
+def test_an_estimate_that_contradicts_its_model_is_exported_with_unknown_successors(
+    tmp_path: Path,
+) -> None:
+    log = mdpdsl.simulate(mdpdsl.loads(WALK), steps=600, episode_length=10, seed=2)
+    wrong = mdpdsl.loads(WALK.replace("0.8: pos' = pos + 1 | 0.2: pos' = 4", "pos' = pos + 1"))
+    with pytest.warns(mdpdsl.MdpdslWarning, match="impossible in the model"):
+        found = mdpdsl.estimate(wrong, log, support="model")
+    mdpdsl.export(found, tmp_path / "m.drn", intervals=True)
+    text = (tmp_path / "m.drn").read_text()
+    assert "contradict the model: there, any state may follow" in text
+    assert "unknown" in interval_model(found).intervals.graph.labels
+
+
+def test_version_1_intervals_are_exported_as_those_for_one_look(tmp_path: Path) -> None:
+    old = Path(__file__).parents[1] / "golden" / "runs" / "estimated"
+    done = mdpdsl.export(old, tmp_path / "m.drn", intervals=True)
+    assert (done.record()["sets"], done.record()["support"]) == ("clopper-pearson", "all")
+    assert "// they hold for one look" in (tmp_path / "m.drn").read_text()
+
+
+#: The walk, with episodes that end at the goal and in the trap.
+ENDING = WALK.replace("on any otherwise -> stay", "end when pos >= 3")
+
+
+@pytest.mark.parametrize("support", SUPPORTS)
+@pytest.mark.parametrize("to", ["drn", "prism"])
+def test_ends_are_exported_as_states_that_are_never_left(
+    support: str, to: str, tmp_path: Path
+) -> None:
+    model = mdpdsl.loads(ENDING)
+    log = mdpdsl.simulate(model, steps=3_000, seed=5)
+    found = mdpdsl.estimate(model, log, support=support)
+    assert found.graph.n_pairs == 6
+    mdpdsl.export(found, tmp_path / "m", to=to, intervals=True)
+    text = (tmp_path / "m").read_text()
+    read = read_interval_drn if to == "drn" else read_interval_prism
+    low, high = robust_bounds(read(tmp_path, text), 'Pmax=? [F "goal"]')
+    value = float(solve_reachability(mdpdsl.loads(WALK).graph, "goal").values[0])
+    assert 0.2 < low[0] <= value <= high[0] < 0.95
+
+
+def test_a_twin_has_another_name_than_its_state() -> None:
+    graph = mdpdsl.loads(ENDING, all_states=True).graph
+    starts = np.array([0, 1])
+    arrivals = counts_from(np.array([0, 1, 0]), np.array([1, 5 + 1, 5 + 3]), np.full(3, 9), 6)
+    settled = settle(graph, arrivals, np.bincount(starts, minlength=5))
+    assert settled.graph.states.n_twins == 1
+    rows = confidence_sets(settled.counts, settled.graph, DELTA).rows
+    found = interval_graph(settled.graph, rows).absorbing()
+    found.graph.validate()
+    knowledge = found.graph.states.variables[0]
+    assert knowledge.members == ("known", "ended", "unknown", "lost")
+    cells = found.graph.states.cells(knowledge.name).tolist()
+    assert cells == [0, 0, 0, 0, 0, 1, 2, 3]

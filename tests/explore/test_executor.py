@@ -17,6 +17,7 @@ from mdpdsl.explore.summary import summarize
 from mdpdsl.explore.trial import continue_trial, load_trial, new_trial
 from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.counts import merge
+from tests.graph.build import ruin
 
 SETTINGS = ExploreSettings(steps=4_000, kappa=2, gamma=0.95)
 
@@ -126,7 +127,7 @@ def test_pairs_that_cannot_be_visited_are_named_before_the_run() -> None:
         require_explorable(mdpdsl.load("cliff_walking").graph)
     with pytest.raises(SettingsError, match="no dynamics"):
         require_explorable(mdpdsl.load("pendulum_unknown").graph)
-    warning = require_explorable(mdpdsl.load("frozen_lake").graph)
+    warning = require_explorable(ruin(3))
     assert warning is not None
     assert "communicating classes" in warning
     assert require_explorable(mdpdsl.load("pendulum").graph) is None

@@ -241,3 +241,36 @@ def test_without_a_transition_there_is_no_plan() -> None:
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(mdpdsl.ModelError, match="not a run directory"):
         mdpdsl.plan(tmp_path)
+
+
+LAKE = "mdp lake  state row in 0..3  state col in 0..3  action left, down, right, up"
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+@pytest.mark.parametrize("episode_length", [None, 12])
+def test_a_plan_knows_that_episodes_end_and_start_again(
+    is_declared: bool, episode_length: int | None, tmp_path: Path
+) -> None:
+    """Its visits satisfy the closed flow, with the starts and the cuts of the log."""
+    lake = mdpdsl.load("frozen_lake")
+    log = mdpdsl.simulate(lake, steps=40_000, episode_length=episode_length, seed=2)
+    found = mdpdsl.estimate(lake if is_declared else mdpdsl.loads(LAKE), log, out=tmp_path / "run")
+    todo = mdpdsl.plan(found, kappa=2, steps=1_000)
+    graph, d = found.estimate, todo.added_visits / 1_000
+    counts = found.counts
+    n_cut = found.settled.starts.sum() - sum(end.arrivals for end in found.summary.ends)
+    rate = n_cut / found.transitions if n_cut > 1 else 0.0
+    assert (1 / todo.episode_length) == pytest.approx(rate)
+    assert (counts.visits > 0).all()
+    assert (rate > 0.01) == (episode_length is not None)
+    start = np.zeros(graph.n_states)
+    start[: len(found.settled.starts)] = found.settled.starts / found.settled.starts.sum()
+    P = graph.transition_matrix().toarray()
+    assert graph.ends is not None
+    P = P[:, :] * ~graph.ends + P[:, graph.ends].sum(axis=1)[:, None] * start
+    P = (1 - rate) * P + rate * start
+    left = np.bincount(graph.pair_state, d, minlength=graph.n_states)
+    assert d.sum() == pytest.approx(1)
+    assert np.abs(left - d @ P).max() < 1e-9
+    read = mdpdsl.plan(tmp_path / "run", kappa=2, steps=1_000)
+    assert np.allclose(read.added_visits, todo.added_visits)

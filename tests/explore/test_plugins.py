@@ -38,6 +38,7 @@ from mdpdsl.logs.order import TransitionOrder
 from mdpdsl.simulate.failures import SimulationError
 from mdpdsl.simulate.trajectory import Schedule, draw_trajectory
 from tests.explore.experiments import simulated
+from tests.logs.plain_logs import add_steps
 
 SETTINGS = ExploreSettings(algorithm="LeastTried", steps=2_000, kappa=2)
 
@@ -98,7 +99,7 @@ def random_walks(seed: int, n_episodes: int = 300) -> LogQueues:
             following = int(np.clip(state + draw.choice([-1, 1]), 0, 3))
             codes.append(spaces.pair(state, action) * spaces.n_states + following)
             state = following
-    order.add_whole(np.array(codes, np.int64))
+    add_steps(order, spaces, np.array(codes, np.int64))
     return log_queues(spaces, order.transitions())
 
 
@@ -173,10 +174,10 @@ def test_a_log_answers_until_a_queue_is_empty_and_says_where_episodes_end() -> N
     assert end is not None
     assert end.text.startswith("no more transitions of ")
     assert end.steps == len(seen) == result.counts.n_transitions == result.history[-1].step
-    assert end.restarts == sum(outcome.ended for _, _, outcome in seen) > 20
+    assert end.restarts == sum(outcome.cut for _, _, outcome in seen) > 20
     for (_, _, before), (state, _, _) in pairwise(seen):
         is_end = log.graph.states.native(before.next_state) == {"x": 3}
-        assert before.ended == is_end
+        assert before.cut == is_end
         assert state != before.next_state if is_end else state == before.next_state
 
 
@@ -184,7 +185,7 @@ def test_the_whole_of_a_log_can_be_used() -> None:
     graph = mdpdsl.load("riverswim").graph
     (rows,) = draw_trajectory(graph, Schedule(300), np.random.default_rng(0))
     order = TransitionOrder(graph)
-    order.add_whole(rows.pair[:-1] * graph.n_states + rows.state[1:])
+    add_steps(order, graph, rows.pair[:-1] * graph.n_states + rows.state[1:])
     log = log_queues(graph, order.transitions())
     chosen = iter(rows.pair.tolist())
 

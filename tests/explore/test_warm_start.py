@@ -131,8 +131,25 @@ def test_counts_that_are_damaged_are_refused(folder: Path, tmp_path: Path) -> No
 
 def test_a_warm_start_without_any_transition_is_refused(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
-    log.write_text("pos,action\n77,left\n78,left\n")
-    with pytest.raises(RunError, match=r"no transition of riverswim .*state out of range: 2"):
+    log.write_text("pos,action\n1,left\n77,left\n")
+    with pytest.raises(RunError, match=r"no transition of riverswim .*state out of range: 1"):
         started(mdpdsl.load("riverswim"), log)
     with pytest.raises(LogError, match="there is no file"):
         started(mdpdsl.load("riverswim"), tmp_path / "none.csv")
+
+
+def test_a_warm_start_brings_its_ends(tmp_path: Path) -> None:
+    lake = mdpdsl.load("frozen_lake")
+    log = mdpdsl.simulate(lake, steps=500, seed=1, out=tmp_path / "log.csv")
+    found = mdpdsl.explore(lake, steps=200, warm_start=[tmp_path / "log.csv"], seed=0)
+    assert found.counts.n_transitions == 700
+    spaces = "mdp lake  state row in 0..3  state col in 0..3  action left, down, right, up"
+    estimate = mdpdsl.estimate(mdpdsl.loads(spaces), log, out=tmp_path / "run")
+    assert len(estimate.settled.found)
+    again = mdpdsl.explore(
+        mdpdsl.loads(spaces), log=tmp_path / "log.csv", algorithm="random", seed=0
+    )
+    assert again.graph.n_pairs == estimate.graph.n_pairs
+    moving = mdpdsl.loads(f"{spaces}  on any -> stay", all_states=True)
+    with pytest.raises(RunError, match="has no end; add `end when`"):
+        mdpdsl.explore(moving, steps=9, warm_start=[tmp_path / "run"])

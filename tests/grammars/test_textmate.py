@@ -10,7 +10,7 @@ import pytest
 from lark import Lark
 
 from mdpdsl.compile.scope import ARITY, CONSTANTS
-from mdpdsl.syntax.words import KEYWORDS
+from mdpdsl.syntax.words import CONTEXTUAL_KEYWORDS, KEYWORDS
 from tests.grammars.textmate import compiled, expressions, read_grammar, scopes
 
 FOLDER = Path(__file__).parents[2] / "grammars"
@@ -58,7 +58,8 @@ def test_every_token_of_a_shipped_model_has_the_scope_of_its_terminal(path: Path
 
 @pytest.mark.parametrize("word", sorted(KEYWORDS))
 def test_every_keyword_is_coloured(word: str) -> None:
-    assert re.match(KEYWORD_SCOPES, scopes(GRAMMAR, f"{word} ")[0])
+    text = f"{word} when x" if word in CONTEXTUAL_KEYWORDS else f"{word} "
+    assert re.match(KEYWORD_SCOPES, scopes(GRAMMAR, text)[0])
 
 
 @pytest.mark.parametrize("word", sorted(ARITY))
@@ -86,6 +87,16 @@ def test_every_constant_is_coloured(word: str) -> None:
         ("explore { kappa = 2 } state y in bool", "state", "keyword.control.statement.mdp"),
         ("label e1 when x == 1", "e1", "entity.name.section.mdp"),
         ("x' = theta", "theta", "variable.other.mdp"),
+        ("end  when x == 1", "end", "keyword.control.statement.mdp"),
+        ("  end when end", "end", "keyword.control.statement.mdp"),
+        ("let y = end", "end", "variable.other.mdp"),
+        ("on end when x == 1 -> stay", "end", "variable.other.mdp"),
+        ("on go, end when x == 1 -> stay", "end", "variable.other.mdp"),
+        ("reward on go, end when x == 1 : 1", "end", "variable.other.mdp"),
+        ("label end when x == 1", "end", "entity.name.section.mdp"),
+        ("state end in bool", "end", "variable.other.declaration.mdp"),
+        ("end' = 1", "end'", "variable.other.primed.mdp"),
+        ("reward on end when x == 1 : 1", "when", "keyword.control.clause.mdp"),
     ],
 )
 def test_a_line_has_these_scopes(line: str, at: str, scope: str) -> None:

@@ -115,7 +115,7 @@ def test_both_planners_come_as_close_to_the_solution_as_their_tolerance(
 def test_incremental_q_is_reward_plus_discounted_expectation(
     case: dict[str, object], n_steps: int, seed: int
 ) -> None:
-    explorer, graph = explored("frozen_lake", n_steps, seed, planner="prioritized", **case)
+    explorer, graph = explored("gridworld", n_steps, seed, planner="prioritized", **case)
     memory, gamma = explorer.memory, explorer.strategy.gamma
     fresh = memory.reward + gamma * (dense_estimate(explorer, graph) @ memory.value)
     seen = memory.visits > 0

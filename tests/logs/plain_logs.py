@@ -7,9 +7,15 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 import mdpdsl
 from mdpdsl.compile.model import Model
+from mdpdsl.graph.space import IntArray
+from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.count import LogCounts, count_logs
+from mdpdsl.logs.order import TransitionOrder
+from mdpdsl.logs.reading_options import ReadingOptions
 
 #: A model that knows nothing but its spaces.
 SPACES = """\
@@ -34,6 +40,8 @@ def write_csv(path: Path, rows: Sequence[Row]) -> Path:
 
 
 def counted(model: Model, *paths: object, **options: object) -> LogCounts:
+    """Count logs; the values of a short random log may be mostly out of range."""
+    options = {"options": ReadingOptions(clip_anyway=True), **options}
     return count_logs(model.checked, model.graph, paths, **options)  # type: ignore[arg-type]
 
 
@@ -68,3 +76,10 @@ def plainly_counted(rows: Sequence[Row]) -> dict[tuple[int, str, int], int]:
                 assert isinstance(following, int)
                 found[x, str(action), following] += 1
     return dict(found)
+
+
+def add_steps(order: TransitionOrder, graph: TransitionGraph, codes: IntArray) -> None:
+    """Keep transitions, each given as pair * n_states + successor; episodes start at breaks."""
+    pair, following = np.divmod(codes, graph.n_states)
+    state = graph.pair_state[pair]
+    order.add_whole(codes, state != np.concatenate([[-1], following[:-1]]))

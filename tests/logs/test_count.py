@@ -461,3 +461,13 @@ def test_many_episodes_are_followed_without_remembering_all(
     read = counted(model, write_csv(tmp_path / "log.csv", turned))
     assert entries(model, read) == plainly_counted(ROWS)
     assert not read.was_sorted
+
+
+def test_a_text_that_is_not_a_name_is_read_as_the_name_it_becomes(tmp_path: Path) -> None:
+    text = "mdp m  state mode in {Auto_mode, off, on_, _3}  action go"
+    model = mdpdsl.loads(text)
+    texts = ["Auto mode", "on", "off", "3", " Auto-mode ", "n/a", "elsewhere"]
+    (tmp_path / "log.csv").write_text("mode,action\n" + "".join(f"{t},go\n" for t in texts))
+    found = mdpdsl.estimate(model, tmp_path / "log.csv")
+    assert found.transitions == 4
+    assert found.rejected == {"missing value": 1, "state out of range": 1}

@@ -6,15 +6,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import mdpdsl
-from mdpdsl.estimate.intervals import Intervals, joint_intervals
+from mdpdsl.estimate.confidence_sets import confidence_sets
 from mdpdsl.explore.executor import run_trials
 from mdpdsl.explore.settings import ExploreSettings
-from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -32,13 +32,14 @@ def dense(graph: TransitionGraph) -> FloatArray:
     return P
 
 
-def bounds(counts: Counts, found: Intervals, n_states: int) -> tuple[FloatArray, FloatArray]:
+def bounds(intervals: Any, n_states: int) -> tuple[FloatArray, FloatArray]:
     """Write all intervals out, those of successors never seen as well."""
-    n_pairs = len(found.unseen_upper)
-    pairs = np.repeat(np.arange(n_pairs), np.diff(counts.successor_start))
+    unseen, successor = intervals["unseen_upper"], intervals["successor"]
+    n_pairs = len(unseen)
+    pairs = np.repeat(np.arange(n_pairs), np.diff(intervals["successor_start"]))
     lower = np.zeros((n_pairs, n_states))
-    upper = np.repeat(found.unseen_upper[:, None], n_states, axis=1)
-    lower[pairs, counts.successor], upper[pairs, counts.successor] = found.lower, found.upper
+    upper = np.repeat(unseen[:, None], n_states, axis=1)
+    lower[pairs, successor], upper[pairs, successor] = intervals["lower"], intervals["upper"]
     return lower, upper
 
 
@@ -48,7 +49,7 @@ def test_the_truth_lies_in_the_confidence_sets_of_a_simulated_log(
 ) -> None:
     command("simulate", name, "--steps", "1_000_000", "--out", "log.parquet", cwd=tmp_path)
     record = command(
-        "estimate", name, "log.parquet", "--radius", "weissman", "--out", "run", cwd=tmp_path
+        "estimate", name, "log.parquet", "--sets", "weissman", "--out", "run", cwd=tmp_path
     )
     assert record["transitions"] == 1_000_000
     assert record["rejected"] == {}
@@ -59,20 +60,17 @@ def test_the_truth_lies_in_the_confidence_sets_of_a_simulated_log(
         assert np.all(np.abs(estimate - P).sum(axis=1) <= radii["radius"] + 1e-12)
         assert radii["radius"].mean() < 1  # they say something
     with np.load(tmp_path / "run" / "intervals.npz") as saved:
-        counts = Counts(saved["successor_start"], saved["successor"], saved["successor"])
-        found = Intervals(saved["lower"], saved["upper"], saved["unseen_upper"], 0.0)
-    lower, upper = bounds(counts, found, truth.n_states)
+        lower, upper = bounds(saved, truth.n_states)
     assert np.all((lower <= P) & (upper >= P))
     assert np.mean(upper - lower) < 0.2
 
 
 def test_intervals_of_trajectories_hold_together_as_often_as_they_say() -> None:
     graph = mdpdsl.load("riverswim").graph
-    P, delta, n_trials = dense(graph), 0.1, 400
+    delta, n_trials = 0.1, 400
     settings = ExploreSettings(algorithm="random", steps=3_000)
     missed = 0
     for result in run_trials(graph, settings, seed=1, trials=n_trials, jobs=1):
-        found = joint_intervals(result.counts, graph.n_states, delta)
-        lower, upper = bounds(result.counts, found, graph.n_states)
-        missed += not np.all((lower <= P) & (upper >= P))
+        found = confidence_sets(result.counts, graph, delta)
+        missed += bool(found.rows.outside_intervals(graph).any())
     assert missed / n_trials <= delta

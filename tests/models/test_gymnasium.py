@@ -11,7 +11,9 @@ import pytest
 from scipy.special import ndtr
 
 import mdpdsl
+from mdpdsl.formats.toy_text import to_toy_text
 from mdpdsl.graph.analysis import communicating_classes, reachable_states
+from mdpdsl.graph.ends import absorb
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -33,52 +35,83 @@ def load(name: str, **params: Any) -> TransitionGraph:
     return mdpdsl.load(MODELS / f"{name}.mdp", **params).graph
 
 
-def gymnasium_tables(env: Any) -> tuple[FloatArray, FloatArray]:
-    """Return P and the reward of each step, both [state, action, next state]."""
-    table = env.unwrapped.P
-    shape = (len(table), len(table[0]), len(table))
-    probability, paid = np.zeros(shape), np.zeros(shape)
-    for state, actions in table.items():
-        for action, outcomes in actions.items():
-            for chance, target, reward, _ in outcomes:
-                probability[state, action, target] += chance
-                paid[state, action, target] += chance * reward
-    return probability, _ratio(paid, probability)
+def merged(table: Any) -> dict[tuple[int, int, int, bool], tuple[float, float]]:
+    """Return the chance and the reward of each (state, action, next state, terminated)."""
+    found: dict[tuple[int, int, int, bool], tuple[float, float]] = {}
+    for state, choices in table.items():
+        for action, row in choices.items():
+            for chance, target, reward, ended in row:
+                key = (int(state), int(action), int(target), bool(ended))
+                before, paid = found.get(key, (0.0, 0.0))
+                found[key] = (before + float(chance), paid + float(chance) * float(reward))
+    return {key: (p, paid / p) for key, (p, paid) in found.items() if p > 0}
 
 
-def model_tables(graph: TransitionGraph) -> tuple[FloatArray, FloatArray]:
-    """Return the same two arrays for a graph in which every action is available everywhere."""
-    assert graph.n_pairs == graph.n_states * graph.n_actions
-    shape = (graph.n_states, graph.n_actions, graph.n_states)
-    probability, reward = np.zeros(shape), np.zeros(shape)
-    pair = np.repeat(np.arange(graph.n_pairs), np.diff(graph.successor_start))
-    where = (graph.pair_state[pair], graph.pair_action[pair], graph.successor)
-    assert graph.reward is not None
-    probability[where] = graph.probability
-    each = graph.reward[pair] if graph.branch_reward is None else graph.branch_reward
-    reward[where] = each
-    return probability, reward
+def assert_same_entries(ours: Any, theirs: Any) -> None:
+    ours, theirs = merged(ours), merged(theirs)
+    assert ours.keys() == theirs.keys()
+    for key, entry in theirs.items():
+        np.testing.assert_allclose(ours[key], entry, rtol=0, atol=TOLERANCE, err_msg=str(key))
+
+
+def acting(table: Any, graph: TransitionGraph) -> Any:
+    """Return the rows of a table in which episodes continue."""
+    assert graph.ends is not None
+    return {state: row for state, row in table.items() if not graph.ends[state]}
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_transitions_and_rewards_equal_gymnasiums_table(name: str) -> None:
+def test_transitions_rewards_and_ends_equal_gymnasiums_table(name: str) -> None:
     environment, options, _ = TABLES[name]
-    probability, reward = gymnasium_tables(gymnasium.make(environment, **options))
+    theirs = gymnasium.make(environment, **options).unwrapped.P
     graph = load(name)
-    our_probability, our_reward = model_tables(graph)
-    np.testing.assert_allclose(our_probability, probability, rtol=0, atol=TOLERANCE)
-    np.testing.assert_allclose(our_reward, reward, rtol=0, atol=TOLERANCE)
-    np.testing.assert_array_equal(our_probability > 0, probability > 0)
+    ours = to_toy_text(graph)
+    assert list(ours) == list(theirs)
+    assert_same_entries(acting(ours, graph), acting(theirs, graph))
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_expected_rewards_equal_gymnasiums(name: str) -> None:
+def test_the_rows_of_ends_are_restored(name: str) -> None:
+    """Gymnasium's own lakes have these rows; its cliff and taxi would drive on."""
     environment, options, _ = TABLES[name]
-    probability, reward = gymnasium_tables(gymnasium.make(environment, **options))
-    expected = (probability * reward).sum(axis=2).ravel()
-    actual = load(name).reward
-    assert actual is not None
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE)
+    theirs = gymnasium.make(environment, **options).unwrapped.P
+    graph = load(name)
+    assert graph.ends is not None
+    ours = to_toy_text(graph)
+    for state in np.flatnonzero(graph.ends).tolist():
+        assert ours[state] == {a: [(1.0, state, 0.0, True)] for a in range(graph.n_actions)}
+    if name.startswith("frozen_lake"):
+        assert_same_entries(ours, theirs)
+
+
+@pytest.mark.parametrize(("environment", "options"), [(e, o) for e, o, _ in TABLES.values()])
+def test_a_table_into_a_model_and_back_is_the_same(environment: str, options: Any) -> None:
+    """Entry by entry, but for the rows of states in which every episode has ended."""
+    env = gymnasium.make(environment, **options).unwrapped
+    graph = mdpdsl.from_arrays(env.P, initial=env.initial_state_distrib).graph
+    ours = to_toy_text(graph)
+    assert list(ours) == list(env.P)
+    assert_same_entries(acting(ours, graph), acting(env.P, graph))
+    np.testing.assert_array_equal(graph.initial[: len(env.P)], env.initial_state_distrib)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_shipped_model_and_the_environment_are_worth_the_same(name: str) -> None:
+    environment, options, _ = TABLES[name]
+    env = gymnasium.make(environment, **options).unwrapped
+    there = mdpdsl.from_arrays(env.P, initial=env.initial_state_distrib).graph
+    values = [graph.initial @ discounted_values(graph) for graph in (load(name), there)]
+    assert values[0] == pytest.approx(values[1], abs=1e-9)
+
+
+def discounted_values(graph: TransitionGraph, discount: float = 0.95) -> FloatArray:
+    absorbing, _ = absorb(graph)
+    P, reward = absorbing.transition_matrix(), absorbing.reward
+    assert reward is not None
+    values = np.zeros(graph.n_states)
+    for _ in range(600):
+        values = np.maximum.reduceat(reward + discount * (P @ values), absorbing.pair_start[:-1])
+    return values
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -100,27 +133,13 @@ def test_actions_are_in_gymnasiums_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_episodic_states_that_can_be_visited_are_one_communicating_class(name: str) -> None:
-    graph = load(name, episodic=True)
+def test_states_that_can_be_visited_are_one_communicating_class(name: str) -> None:
+    graph = load(name)
+    assert graph.ends is not None
     visited = reachable_states(graph)
-    classes = communicating_classes(graph)
     assert visited.sum() == TABLES[name][2]
-    assert len(set(classes.class_of[visited].tolist())) == 1
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_episodes_change_only_where_they_end(name: str) -> None:
-    table, episodic = load(name), load(name, episodic=True)
-    probability, reward = model_tables(table)
-    again, reward_again = model_tables(episodic)
-    over = table.labels["delivered" if name == "taxi" else "goal"].copy()
-    if "hole" in table.labels:
-        over |= table.labels["hole"]
-    np.testing.assert_array_equal(again[~over], probability[~over])
-    np.testing.assert_array_equal(reward_again[~over], reward[~over])
-    restart = np.broadcast_to(table.initial, again[over].shape)
-    np.testing.assert_allclose(again[over], restart, rtol=0, atol=TOLERANCE)
-    assert not reward_again[over].any()
+    classes = communicating_classes(graph.closed)
+    assert len(set(classes.class_of[visited[~graph.ends]].tolist())) == 1
 
 
 def test_pendulum_moves_as_gymnasiums_does_from_every_cell() -> None:
@@ -171,8 +190,7 @@ def test_cart_pole_moves_as_gymnasiums_does_with_its_time_step() -> None:
     variables = graph.states.variables
     edges = [v.edges for v in variables if v.edges is not None]
     deviations = (0.1, 0.1, 0.0, 0.2)
-    fallen = graph.labels["fallen"]
-    pairs = np.flatnonzero(~fallen[graph.pair_state])[::83]
+    pairs = np.arange(graph.n_pairs)[::83]
     matrix = graph.transition_matrix()
     for pair in pairs:
         state = int(graph.pair_state[pair])
@@ -190,10 +208,6 @@ def test_cart_pole_moves_as_gymnasiums_does_with_its_time_step() -> None:
             expected += row / len(points)
         actual = matrix[[pair]].toarray()[0]
         np.testing.assert_allclose(actual, expected[graph.states.codes], rtol=0, atol=1e-9)
-
-
-def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 
 def _points(low: float, high: float, number: int) -> FloatArray:

@@ -15,7 +15,8 @@ from scipy.special import ndtr
 
 import mdpdsl
 from mdpdsl.graph.analysis import communicating_classes, is_communicating, reachable_states
-from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.graph.ends import absorb
+from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 MODELS = Path(__file__).parents[2] / "models"
@@ -29,13 +30,19 @@ ITERATED = 1e-9  # for values from iterating until nothing changes
 UNTITLED = {"weather"}
 #: These declare only their spaces, by design.
 WITHOUT_DYNAMICS = {"pendulum_unknown"}
-#: These have absorbing states, or states that are only in the table of the source.
-NOT_COMMUNICATING = {
+#: This one has states that are only in the table of the source.
+NOT_COMMUNICATING = {"cliff_walking"}
+#: The models whose episodes end.
+EPISODIC = {
+    "bayes_bandit",
+    "cart_pole",
     "cliff_walking",
     "frozen_lake",
     "frozen_lake_8x8",
+    "gambler",
     "knuth_yao",
     "taxi",
+    "windy_gridworld",
     "zeroconf",
 }
 
@@ -106,7 +113,39 @@ def test_a_reward_of_branches_has_the_expectation_that_is_stored(name: str) -> N
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - WITHOUT_DYNAMICS))
 def test_a_model_can_be_explored_for_ever_unless_it_says_otherwise(name: str) -> None:
-    assert is_communicating(load(name)) == (name not in NOT_COMMUNICATING)
+    assert is_communicating(load(name).closed) == (name not in NOT_COMMUNICATING)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_episodic_models_have_ends_and_no_switch_for_them(name: str) -> None:
+    model = mdpdsl.load(MODELS / f"{name}.mdp")
+    assert (model.graph.ends is not None) == (name in EPISODIC)
+    assert "episodic" not in model.parameters
+    if name in EPISODIC:
+        assert "restart when" not in (MODELS / f"{name}.mdp").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(EPISODIC))
+def test_no_reward_is_lost_in_an_end(name: str) -> None:
+    assert not mdpdsl.load(MODELS / f"{name}.mdp").diagnose()
+
+
+def test_episodes_end_in_the_states_that_the_labels_name() -> None:
+    named = {
+        "cart_pole": ("fallen",),
+        "cliff_walking": ("goal",),
+        "frozen_lake": ("hole", "goal"),
+        "frozen_lake_8x8": ("hole", "goal"),
+        "gambler": ("won", "lost"),
+        "knuth_yao": ("done",),
+        "taxi": ("delivered",),
+        "windy_gridworld": ("goal",),
+        "zeroconf": ("clash", "fine"),
+    }
+    for name, labels in named.items():
+        graph = load(name)
+        expected = np.any([graph.labels[label] for label in labels], axis=0)
+        np.testing.assert_array_equal(graph.ends, expected, err_msg=name)
 
 
 # Finite models
@@ -256,9 +295,8 @@ def test_a_queue_is_best_run_by_a_threshold() -> None:
 
 def test_gambler_wins_as_often_as_bold_play_does() -> None:
     graph = load("gambler")
-    over = graph.labels["won"] | graph.labels["lost"]
     expected = [bold_play(capital, 100, 0.4) for capital in range(1, 100)]
-    values = optimal_values(graph, terminal=over)
+    values = optimal_values(graph)
     np.testing.assert_allclose(values[1:100], expected, rtol=0, atol=ITERATED)
     assert values[50] == pytest.approx(0.4)
     assert values[25] == pytest.approx(0.16)
@@ -282,26 +320,27 @@ def bold_play(capital: int, goal: int, heads: float) -> float:
 
 
 def test_frozen_lake_is_crossed_14_times_in_17() -> None:
-    graph = load("frozen_lake")
-    over = graph.labels["hole"] | graph.labels["goal"]
-    assert optimal_values(graph, terminal=over)[0] == pytest.approx(14 / 17, abs=ITERATED)
+    assert optimal_values(load("frozen_lake"))[0] == pytest.approx(14 / 17, abs=ITERATED)
 
 
 def test_the_large_frozen_lake_can_be_crossed_for_sure() -> None:
-    graph = load("frozen_lake_8x8")
-    over = graph.labels["hole"] | graph.labels["goal"]
-    assert optimal_values(graph, terminal=over)[0] == pytest.approx(1, abs=1e-6)
+    assert optimal_values(load("frozen_lake_8x8"))[0] == pytest.approx(1, abs=1e-6)
 
 
 def test_cliff_walking_takes_thirteen_steps() -> None:
     graph = load("cliff_walking")
-    values = optimal_values(graph, terminal=graph.labels["goal"])
+    values = optimal_values(graph)
     assert graph.initial @ values == -13
+
+
+def test_a_taxi_ride_returns_793_hundredths_on_average() -> None:
+    graph = load("taxi")
+    assert graph.initial @ optimal_values(graph) == pytest.approx(7.93, abs=ITERATED)
 
 
 def test_windy_gridworld_takes_fifteen_steps() -> None:
     graph = load("windy_gridworld")
-    values = optimal_values(graph, terminal=graph.labels["goal"])
+    values = optimal_values(graph)
     assert graph.initial @ values == -15
 
 
@@ -347,20 +386,20 @@ def test_four_rooms_has_the_walls_of_its_picture() -> None:
 
 def test_knuth_and_yao_throw_a_fair_die_with_eleven_thirds_tosses() -> None:
     graph = load("knuth_yao")
-    step = dense(graph)
+    step = dense(absorb(graph)[0])
     for _ in range(10):
         step = step @ step
     faces = graph.states.values("d")
     chances = [graph.initial @ step @ (faces == face) for face in range(1, 7)]
     np.testing.assert_allclose(chances, 1 / 6, rtol=0, atol=EXACT)
-    tosses = optimal_values(graph, terminal=graph.labels["done"])
+    tosses = optimal_values(graph)
     assert graph.initial @ tosses == pytest.approx(11 / 3, abs=ITERATED)
 
 
 def test_zeroconf_clashes_as_rarely_as_the_closed_form_says() -> None:
     for n, lost in [(4, 0.1), (2, 0.5)]:
         graph = load("zeroconf", n=n, lost=lost)
-        step = dense(graph)
+        step = dense(absorb(graph)[0])
         for _ in range(10):
             step = step @ step
         q, p = 1000 / 65024, lost
@@ -382,10 +421,10 @@ def test_bayes_bandit_is_worth_what_recursion_gives() -> None:
         return max(pull_a, pull_b)
 
     graph = load("bayes_bandit")
-    counts = sum(graph.states.values(v.name) for v in graph.states.variables)
-    values = optimal_values(graph, terminal=np.asarray(counts == 8))
     assert graph.n_states == math.comb(8 + 4, 4)
-    assert graph.initial @ values == pytest.approx(worth(0, 0, 0, 0), abs=ITERATED)
+    value = graph.initial @ optimal_values(graph)
+    assert value == pytest.approx(worth(0, 0, 0, 0), abs=ITERATED)
+    assert value == pytest.approx(4.7595, abs=5e-5)
 
 
 def test_jacks_cars_move_as_enumerated_by_hand() -> None:
@@ -502,14 +541,12 @@ def test_fishery_multiplies_by_the_year() -> None:
         np.testing.assert_allclose(P[pair], expected[cells], rtol=0, atol=CDF)
 
 
-def test_cart_pole_restarts_exactly_where_it_has_failed() -> None:
+def test_cart_pole_ends_exactly_where_it_has_failed() -> None:
     graph = load("cart_pole")
     x, theta = graph.states.values("x"), graph.states.values("theta")
     fallen = (np.abs(x) > 2.4) | (np.abs(theta) > np.radians(12))
     np.testing.assert_array_equal(graph.labels["fallen"], fallen)
-    rows = graph.transition_matrix()[np.flatnonzero(fallen[graph.pair_state])].toarray()
-    expected = np.broadcast_to(graph.initial, rows.shape)
-    np.testing.assert_allclose(rows, expected, rtol=0, atol=EXACT)
+    np.testing.assert_array_equal(graph.ends, fallen)
     assert reachable_states(graph).all()
 
 
@@ -542,16 +579,14 @@ def assert_rows(name: str, matrices: list[FloatArray], **params: float) -> None:
     np.testing.assert_allclose(dense(load(name, **params)), expected, rtol=0, atol=EXACT)
 
 
-def optimal_values(
-    graph: TransitionGraph, discount: float = 1.0, terminal: BoolArray | None = None
-) -> FloatArray:
-    """Return the optimal values by value iteration; terminal states are worth 0."""
+def optimal_values(graph: TransitionGraph, discount: float = 1.0) -> FloatArray:
+    """Return the optimal values by value iteration; ends are worth 0."""
+    graph, _ = absorb(graph)
     P, reward = graph.transition_matrix(), rewards_of(graph)
-    stops = np.zeros(graph.n_states, dtype=np.bool_) if terminal is None else terminal
     values = np.zeros(graph.n_states)
     for _ in range(100_000):
         worth = reward + discount * (P @ values)
-        new = np.where(stops, 0, np.maximum.reduceat(worth, graph.pair_start[:-1]))
+        new = np.maximum.reduceat(worth, graph.pair_start[:-1])
         if np.max(np.abs(new - values)) < 1e-12:
             return new
         values = new

@@ -16,6 +16,7 @@ from mdpdsl.programs.occupancy import flow_rows, stationary_policy
 from mdpdsl.programs.program import Status, load_backend
 from mdpdsl.programs.visitable import AllocationError
 from tests.graph.build import graph_from_rows, ruin
+from tests.graph.test_ends import CORRIDOR
 from tests.programs.cone_oracle import least_mean
 from tests.programs.models import graphs
 
@@ -38,6 +39,7 @@ def f_value(c: FloatArray, d: FloatArray, kappa: float) -> float:
 
 
 def imbalance(graph: TransitionGraph, d: FloatArray) -> float:
+    graph = graph.closed
     P = graph.transition_matrix()
     out = np.bincount(graph.pair_state, d, minlength=graph.n_states)
     return float(np.max(np.abs(out - d @ P) / out))
@@ -299,3 +301,20 @@ def test_a_model_too_large_is_refused_before_its_matrix_is_made() -> None:
     graph = mdpdsl.load("gridworld", n=600).graph
     with pytest.raises(AllocationError, match=r"too large.*360,000 states"):
         optimal_allocation(graph, complexity(graph), 2)
+
+
+def test_the_shares_of_a_model_with_ends_are_those_of_its_closed_graph() -> None:
+    model = mdpdsl.loads(CORRIDOR)
+    graph = model.graph
+    found = mdpdsl.allocate(model, kappa=np.inf)
+    d, P = found.occupancy, graph.transition_matrix().toarray()
+    arriving = d @ P
+    assert graph.ends is not None
+    leaving = np.bincount(graph.pair_state, d, minlength=graph.n_states)
+    expected = np.where(graph.ends, 0.0, arriving + graph.initial * arriving[graph.ends].sum())
+    assert leaving == pytest.approx(expected, abs=1e-7)
+    assert mdpdsl.allocate(model, kappa=np.inf, method="lp").worst == pytest.approx(found.worst)
+    # A simulation of its policy visits pairs in these shares.
+    log = mdpdsl.simulate(model, steps=200_000, policy=found.policy, seed=0)
+    counts = mdpdsl.estimate(model, log).counts.visits
+    assert counts / counts.sum() == pytest.approx(d, abs=0.005)

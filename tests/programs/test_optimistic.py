@@ -49,8 +49,8 @@ def test_rows_stay_in_the_balls_despite_the_tolerance_of_a_solver(instance: Inst
     values = load_backend("highs").solve(program).values
     assert values is not None
     off_by = np.random.default_rng(0).normal(scale=1e-3, size=len(values))
-    x, v = np.split(values + off_by, [model.n_pairs])
-    rows = decoded(model, x, v, 0.0).kernel
+    x, v, z = np.split(values + off_by, [block.stop for block in program.columns[:2]])
+    rows = decoded(model, x, v, 0.0, float(z[0]) if len(z) else None).kernel
     assert rows.dense().min() >= 0
     assert rows.dense().sum(axis=1) == pytest.approx(1)
     estimate = np.zeros((model.n_pairs, model.n_states))
@@ -165,4 +165,5 @@ def test_radii_and_rows_that_contradict_each_other_are_refused() -> None:
             np.zeros(0),
             np.array([1.0]),
             lambda: ([], []),
+            np.ones(1),
         )

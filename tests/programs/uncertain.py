@@ -24,9 +24,15 @@ class Instance:
 
 
 def uncertain_model(
-    counts: list[list[list[int]]], radii: list[float], n_states: int
+    counts: list[list[list[int]]],
+    radii: list[float],
+    n_states: int,
+    starts: list[float] | None = None,
 ) -> UncertainModel:
-    """Build a model from counts by state, action and successor; no counts allow everything."""
+    """Build a model from counts by state, action and successor; no counts allow everything.
+
+    A state without actions is an end; `starts` has the weights of the others.
+    """
     rows = [np.array(row) for actions in counts for row in actions]
     support = [np.flatnonzero(row) for row in rows]
     sizes = [len(s) for s in support]
@@ -43,6 +49,7 @@ def uncertain_model(
             [f"s{i}" for i in range(n_states)],
             [f"a{i}" for i in range(n_pairs)],
         ),
+        starts=np.ones(n_states) / n_states if starts is None else np.array(starts) / sum(starts),
     )
 
 
@@ -51,7 +58,10 @@ def instances(draw: st.DrawFn, least_radius: float = 0.0) -> Instance:
     """Draw a model of up to five states, weights of any scale, and a share of t*."""
     S = draw(st.integers(1, 5))
     row = st.lists(st.integers(0, 4), min_size=S, max_size=S)
-    counts = draw(st.lists(st.lists(row, min_size=1, max_size=3), min_size=S, max_size=S))
+    counts = draw(st.lists(st.lists(row, max_size=3), min_size=S, max_size=S).filter(any))
+    weights_of_starts = [draw(st.sampled_from([0.0, 1.0, 3.0])) if a else 0.0 for a in counts]
+    if not sum(weights_of_starts):
+        weights_of_starts = [1.0 if a else 0.0 for a in counts]
     n_pairs = sum(len(actions) for actions in counts)
     radius = st.sampled_from([r for r in RADII if r >= least_radius])
     radii = draw(st.lists(radius, min_size=n_pairs, max_size=n_pairs))
@@ -59,7 +69,8 @@ def instances(draw: st.DrawFn, least_radius: float = 0.0) -> Instance:
     weights = np.array(draw(st.lists(weight, min_size=n_pairs, max_size=n_pairs)))
     scale = draw(st.sampled_from([1e-20, 1.0, 1e30]))
     share = draw(st.sampled_from([0.0, 0.01, 0.5, 0.99, 1.0]))
-    return Instance(uncertain_model(counts, radii, S), weights * scale, share)
+    model = uncertain_model(counts, radii, S, weights_of_starts)
+    return Instance(model, weights * scale, share)
 
 
 def check_direction(model: UncertainModel, found: Direction, eta: float, tolerance: float) -> None:
@@ -76,8 +87,12 @@ def check_direction(model: UncertainModel, found: Direction, eta: float, toleran
     # Only for visited pairs; if psi is 0, p~ may be anything.
     allowed = model.radius[known] + tolerance / np.maximum(psi[known], 1e-300)
     assert (off <= allowed).all()
-    states = np.add.reduceat(psi, model.pair_start[:-1])
-    assert np.abs(states - psi @ rows).max() < tolerance
-    sums = np.add.reduceat(found.policy, model.pair_start[:-1])
-    assert np.abs(sums - 1).max() < 1e-9
+    S = model.n_states
+    states = np.bincount(model.pair_state, psi, minlength=S)
+    arriving = psi @ rows
+    ended = arriving[model.is_end].sum()  # continues in the starts, without a step
+    arriving = np.where(model.is_end, 0.0, arriving + model.starts * ended)
+    assert np.abs(states - arriving).max() < tolerance
+    sums = np.bincount(model.pair_state, found.policy, minlength=S)
+    assert np.abs(sums[~model.is_end] - 1).max() < 1e-9
     assert np.abs(found.policy * np.repeat(states, np.diff(model.pair_start)) - psi).max() < 1e-12

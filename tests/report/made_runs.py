@@ -25,6 +25,35 @@ explore { kappa = 2  steps = 2_000 }
 """
 
 
+#: Two of its nine states are ends.
+POND = """\
+mdp pond
+state row in 0..2
+state col in 0..2
+action down, right
+init row = 0, col = 0
+on down -> row' = (row + 1) % 3
+on right -> col' = (col + 1) % 3
+end when row == 1 and col == 1
+end when row == 2 and col == 2
+label goal when row == 2 and col == 2
+"""
+
+
+def pond_log() -> str:
+    """Return a log in which episodes end where the model says."""
+    draw, lines = random.Random(0), ["episode,time,row,col,action"]
+    for episode in range(60):
+        row = col = time = 0
+        while (row, col) not in ((1, 1), (2, 2)):
+            action = draw.choice(("down", "right"))
+            lines.append(f"{episode},{time},{row},{col},{action}")
+            row, col = ((row + 1) % 3, col) if action == "down" else (row, (col + 1) % 3)
+            time += 1
+        lines.append(f"{episode},{time},{row},{col},")
+    return "\n".join(lines) + "\n"
+
+
 class Heater:
     """A live system that is called from a program."""
 
@@ -50,15 +79,21 @@ def made_runs(folder: Path) -> dict[str, Path]:
     model = folder / "plane.mdp"
     model.write_text(PLANE, "utf-8")
     log = folder / "log.csv"
+    pond, pond_rows = folder / "pond.mdp", folder / "pond.csv"
+    pond.write_text(POND, "utf-8")
+    pond_rows.write_text(pond_log(), "utf-8")
     places = {
         name: folder / name
-        for name in ("explore", "single", "estimate", "replay", "live", "compare", "compare-log")
+        for name in (
+            *("explore", "single", "estimate", "ends", "replay", "live", "compare", "compare-log"),
+        )
     }
     commands: list[tuple[str | Path, ...]] = [
         ("explore", model, "--trials", "3", "--jobs", "1", "--out", places["explore"]),
         ("explore", "riverswim", "--steps", "2000", "--set", "n=5", "--out", places["single"]),
         ("simulate", model, "--steps", "3000", "--out", log),
         ("estimate", model, log, "--out", places["estimate"]),
+        ("estimate", pond, pond_rows, "--out", places["ends"]),
         ("explore", model, "--log", log, "--trials", "2", "--jobs", "1", "--out", places["replay"]),
         (
             *("compare", model, "--algorithm", "kappa-dp", "--algorithm", "random"),

@@ -7,13 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 import mdpdsl
 from mdpdsl.explore.executor import run_trials
 from mdpdsl.explore.live.session import explore_live
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.summary import summarize
 from mdpdsl.report.markup import number
-from tests.report.made_runs import HEATER, Heater
+from mdpdsl.report.policy_table import policy_lines
+from tests.report.made_runs import HEATER, POND, Heater
 from tests.report.pages import parsed
 
 
@@ -42,6 +45,19 @@ def test_a_small_graph_is_a_picture_and_a_large_one_a_table() -> None:
     assert parsed(picture).every("svg")
     assert large._repr_svg_() is None
     assert "500 states, 1,000 pairs" in shown(large)
+
+
+def test_ends_are_counted_and_have_no_action() -> None:
+    graph = mdpdsl.loads(POND).graph
+    picture = graph._repr_svg_()
+    assert picture is not None
+    assert "2 ends" in parsed(picture).text()
+    many = mdpdsl.loads(POND.replace("0..2", "0..20").replace("% 3", "% 21")).graph
+    assert "441 states, 2 of them ends, 878 pairs" in shown(many)
+    assert graph.ends is not None
+    choice = np.where(graph.ends, -1, graph.pair_start[:-1])
+    lines = policy_lines(graph, choice, np.zeros(9), 0.0, np.arange(9))
+    assert [line[2] for line in lines[1:]] == ["down"] * 4 + ["(end)"] + ["down"] * 3 + ["(end)"]
 
 
 def test_a_graph_without_dynamics_is_a_table() -> None:

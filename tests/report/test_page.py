@@ -14,13 +14,14 @@ from mdpdsl.estimate.metrics import measure
 from mdpdsl.estimate.reference import Reference
 from mdpdsl.estimate.run_result import RunResult, RunTrial
 from mdpdsl.graph.counts import counts_from
+from mdpdsl.report.figures.heat_map import END
 from mdpdsl.report.figures.plane_map import AxesError
 from mdpdsl.report.markup import number
 from mdpdsl.report.page.page import MOST_BYTES, report_page
 from mdpdsl.runs.records import RunConfiguration, RunOptions
 from tests.report.pages import addresses, parsed
 
-EVERY = ("explore", "single", "estimate", "replay", "live", "compare", "compare-log")
+EVERY = ("explore", "single", "estimate", "ends", "replay", "live", "compare", "compare-log")
 MAPS = ("visits", "complexity", "loss", "error")
 
 
@@ -44,7 +45,7 @@ def test_every_element_has_its_own_identifier(made: dict[str, Path], name: str) 
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("name", ["explore", "single", "estimate", "replay", "live"])
+@pytest.mark.parametrize("name", ["explore", "single", "estimate", "ends", "replay", "live"])
 def test_every_map_has_a_slice_for_each_button(made: dict[str, Path], name: str) -> None:
     run = mdpdsl.open_run(made[name])
     tree = parsed(report_page([run]))
@@ -56,6 +57,23 @@ def test_every_map_has_a_slice_for_each_button(made: dict[str, Path], name: str)
     assert n_slices == (1 if len(run.graph.states.variables) == 1 else 3)
     for each in maps:
         assert len(each.every("image")) == n_slices
+
+
+def test_cells_of_ends_are_ends_and_have_no_figures(made: dict[str, Path]) -> None:
+    run = mdpdsl.open_run(made["ends"])
+    page = report_page([run])
+    assert "9 states, 2 of them ends" in page
+    tree = parsed(page)
+    image = tree.every("image")[0]
+    shown = json.loads(image.attributes["data-cells"])
+    assert [(i, j) for i, row in enumerate(shown["v"]) for j, v in enumerate(row) if v == END] == [
+        (1, 1),
+        (2, 2),
+    ]
+    visits = sum(float(v.replace(",", "")) for row in shown["v"] for v in row if v != END)
+    assert visits == run.counts.visits.sum()
+    assert '<span class="key none"></span>an end</li>' in page
+    assert "no such pair</li>" not in page
 
 
 def test_the_cells_show_the_visits(made: dict[str, Path]) -> None:
@@ -193,4 +211,4 @@ def _unknown_run(model: mdpdsl.Model, seed: int) -> RunResult:
     )
     reference = Reference("estimate", c, np.ones(n, np.bool_))
     trial = RunTrial(0, counts, {}, measure(1, counts.visits, c, 1.0))
-    return RunResult(model, configuration, (trial,), reference, None, None)
+    return RunResult(model, configuration, (trial,), reference, None, None, None)

@@ -30,9 +30,10 @@ def create(folder: Path, seed: int, barrier: Any, done: Any, results: Any) -> No
     """Make a run's folder at the same moment as another process, and hold it until both tried."""
     barrier.wait()
     try:
-        with RunDirectory.create(folder, configuration(seed), "mdp walk\n"):
+        with RunDirectory.create(folder, configuration(seed), "mdp walk\n") as run:
             results.put((seed, "created"))
             done.wait()
+            run.write_summary({})  # a run without results would be removed
     except RunError as error:
         results.put((seed, str(error)))
         done.wait()

@@ -150,7 +150,7 @@ def test_values_are_written_as_people_write_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_the_same_seed_makes_the_same_bytes(suffix: str, tmp_path: Path) -> None:
-    model = mdpdsl.load("frozen_lake")
+    model = mdpdsl.load("gridworld")
     one, other, third = (tmp_path / f"{name}{suffix}" for name in "abc")
     write(model, one)
     write(model, other)

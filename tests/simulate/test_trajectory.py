@@ -17,6 +17,7 @@ from mdpdsl.kernels.drawing import running_sums
 from mdpdsl.simulate.failures import SimulationError
 from mdpdsl.simulate.trajectory import Chunk, Schedule, draw_trajectory, uniform_policy
 from tests.graph.build import graph_from_rows
+from tests.graph.test_ends import CORRIDOR
 
 #: The probability of a false alarm, if the seed were not fixed.
 SIGNIFICANCE = 1e-6
@@ -49,6 +50,8 @@ def joined(chunks: list[Chunk]) -> Chunk:
         next_state=last.next_state,
         next_values=last.next_values,
         steps_done=last.steps_done,
+        episodes_done=last.episodes_done,
+        is_next_last=last.is_next_last,
     )
 
 
@@ -90,9 +93,9 @@ def random_policy(graph: TransitionGraph) -> FloatArray:
     """Return a policy with various probabilities, some of them 0."""
     generator = np.random.default_rng(5)
     weights = generator.random(graph.n_pairs) * (generator.random(graph.n_pairs) < 0.8)
-    weights[graph.pair_start[:-1]] += 0.1
-    sums = np.add.reduceat(weights, graph.pair_start[:-1])
-    return np.asarray(weights / np.repeat(sums, np.diff(graph.pair_start)))
+    acting = np.diff(graph.pair_start) > 0  # ends have no pairs
+    weights[graph.pair_start[:-1][acting]] += 0.1
+    return np.asarray(weights / np.bincount(graph.pair_state, weights)[graph.pair_state])
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -222,3 +225,45 @@ def test_an_unknown_model_has_no_trajectories() -> None:
         next(draw_trajectory(graph, Schedule(1), np.random.default_rng(0)))
     with pytest.raises(ValueError, match="at least one step"):
         Schedule(0)
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 7, 1 << 20])
+@pytest.mark.parametrize("length", [None, 3])
+def test_an_episode_ends_in_an_end_or_is_cut(chunk_rows: int, length: int | None) -> None:
+    graph = mdpdsl.loads(CORRIDOR).graph
+    assert graph.ends is not None
+    whole = drawn(graph, Schedule(500, length), seed=3, chunk_rows=chunk_rows)
+    assert np.count_nonzero(whole.pair >= 0) == whole.steps_done == 500
+    assert len(whole.state) == 500 + whole.episodes_done
+    last = np.flatnonzero(whole.pair < 0)
+    is_end = graph.ends[whole.state]
+    assert is_end[last].any()
+    assert not is_end[whole.pair >= 0].any()
+    # An episode that did not end was cut at its length, or is the last one.
+    cut = last[~is_end[last]][:-1] if not is_end[last[-1]] else last[~is_end[last]]
+    assert length is not None or len(cut) == 0
+    assert (whole.time[cut] == (length or 0)).all()
+    starts = np.append(0, last[:-1] + 1)
+    assert (whole.time[starts] == 0).all()
+    assert (graph.initial[whole.state[starts]] > 0).all()
+    one = drawn(graph, Schedule(500, length), seed=3)
+    assert one.state.tolist() == whole.state.tolist()
+
+
+@pytest.mark.parametrize("block", ["", "log { x = x  x' = next_x }"])
+def test_logs_say_how_episodes_ended(block: str) -> None:
+    model = mdpdsl.loads(CORRIDOR + block)
+    log = mdpdsl.simulate(model, steps=300, episode_length=4, seed=1)
+    rows = log.table().to_pylist()
+    assert log.record()["rows"] == len(rows)
+    ended = 0
+    for row, following in zip(rows, [*rows[1:], None], strict=True):
+        shown = row["next_x"] if block else row["x"]
+        is_last = following is None or following["episode"] != row["episode"]
+        assert row["terminated"] == (shown in (0, 4))
+        assert row["truncated"] == (is_last and shown not in (0, 4))
+        ended += row["terminated"]
+    assert 0 < ended < log.episodes == rows[-1]["episode"] + 1
+    found = mdpdsl.estimate(model, log)
+    assert found.transitions == 300
+    assert found.rejected == {}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import stormpy
 
+from mdpdsl.graph.ends import absorb
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -33,7 +34,8 @@ def storm_values(model: Any, formula: str, precision: float) -> FloatArray:
 
 
 def drn(graph: TransitionGraph) -> str:
-    """Return a graph in the format DRN."""
+    """Return a graph in the format DRN; an end stays where it is."""
+    graph, _ = absorb(graph)
     reward = np.zeros(graph.n_pairs) if graph.reward is None else graph.reward
     lines = ["@type: MDP", "@parameters", "", "@reward_models", "r", "@nr_states"]
     lines += [str(graph.n_states), "@nr_choices", str(graph.n_pairs), "@model"]

@@ -64,6 +64,9 @@ CASES = [
         "table a {\n" + " " * 9 + "s      t\n  s      0.5    (1/2)\n  t      1      0\n}\n",
     ),
     ("on a,b when x>0->0.5:x'=1,y'=2|0.5:stay", None),
+    ("end  when( x==3 )  # over", "end when x == 3  # over\n"),
+    ("end # why\n  when x == 3", "# why\nend when x == 3\n"),
+    ("let a = end end when end end' = end", "let a = end\nend when end\nend' = end\n"),
     ("", ""),
     ("# only a comment", "# only a comment\n"),
     ("mdp m\r\nparam n = 1\r\n", "mdp m\nparam n = 1\n"),
@@ -79,6 +82,8 @@ def test_the_layout_is_canonical(text: str, expected: str | None) -> None:
         else ("on a, b when x > 0 -> 0.5: x' = 1, y' = 2 | 0.5: stay\n")
     )
     assert format_file(parse(source).file, source) == expected
+    again = Source(expected, "again")
+    assert format_file(parse(again).file, again) == expected
 
 
 def test_long_lines_are_broken_before_branches() -> None:

@@ -103,3 +103,92 @@ def test_one_error_does_not_hide_the_others() -> None:
     lines = [d.source.position(d.span.start)[0] for d in parsed.diagnostics if d.source and d.span]
     assert lines == [2, 4, 5]
     assert any(isinstance(s, ast.ActionNames) for s in parsed.file.statements)
+
+
+#: What version 1 allowed; `end` is a keyword only at the start of a statement, before `when`.
+NAMES = [
+    "state end in 0..3",
+    "action end",
+    "action go, end",
+    "action end in {0, 1}",
+    "param end = 3",
+    "noise end ~ {0: 1}",
+    "mdp end",
+    "state x in {begin, end}",
+    "let x = end",
+    "let x = not end and 2 < end",
+    "let end = true",
+    "label end when x == 3",
+    "label\nend when x == 3",
+    "init end = 0",
+    "init any when end",
+    "on end when x < 3 -> x' = x + 1",
+    "on end -> stay",
+    "on go,\nend when x < 3 -> end: stay",
+    "on go -> end' = end",
+    "end' = end + 1",
+    "reward on end when x == 3 : end",
+    "reward\n  on\n  end when x == 3 : 1",
+    "restart when\nend",
+    "table end { end go  end 0.5 0.5  go 1 0 }",
+    "table go {\n     end  go\nend  0.5  0.5\ngo   1    0\n}",
+    "log {\nend = x\nx = end\n}",
+    "explore {\nend = 3 }",
+]
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_end_is_still_a_name(text: str) -> None:
+    parsed = parse(Source(f"{text}\nend when true", "text"))
+    assert parsed.diagnostics == ()
+    first, last = parsed.file.statements
+    assert isinstance(last, ast.End)
+    assert not isinstance(first, ast.End)
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_end_is_still_a_name_beside_an_error(text: str) -> None:
+    parsed = parse(Source(f"param = 3\n{text}\nend when true\nlabel = 4\n", "text"))
+    assert len(parsed.diagnostics) == 2
+    first, last = parsed.file.statements
+    assert isinstance(last, ast.End)
+    assert not isinstance(first, ast.End)
+
+
+def test_a_lost_declaration_of_end_is_not_reported_again() -> None:
+    parsed = parse(Source("mdp m\nstate end in\nlabel l when end == 1\n", "text"))
+    assert "end" in parsed.lost_names
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "message", "hint"),
+    [
+        ("end whn x", 3, 5, "unexpected `whn`: expected `when`", "did you mean `when`?"),
+        ("end x == 3", 3, 5, "unexpected `x`: expected `when`", "`end when x == 3`"),
+        ("end: x == 3", 3, 4, "unexpected `:`: expected `when`", "`end when x == 3`"),
+        ("end = 3", 3, 5, "unexpected `=`: expected `when`", "`end' = …`"),
+        ("end", 3, 4, "the statement ends too early: expected `when`", "`end when x == 3`"),
+        ("end  # why", 3, 4, "the statement ends too early: expected `when`", "`end when"),
+        ("  end whn x", 3, 7, "unexpected `whn`: expected `when`", "did you mean `when`?"),
+        ("end when", 3, 9, "the statement ends too early: expected an expression", ""),
+        ("ends when x", 3, 1, "unexpected `ends`: expected a statement", "did you mean `end`?"),
+    ],
+)
+def test_an_end_without_its_condition_says_what_is_missing(
+    text: str, line: int, column: int, message: str, hint: str
+) -> None:
+    source = Source(f"mdp m\nlet a = 1\n{text}\nlabel l when true", "text")
+    (found,) = parse(source).diagnostics
+    assert found.span is not None
+    assert source.position(found.span.start) == (line, column)
+    assert found.message == message
+    assert hint in (found.help or "")
+
+
+def test_comments_may_stand_between_end_and_when() -> None:
+    rule = "#" * 200
+    text = f"end {rule}\n  # why\n\n  when x == 3  {rule}\n"
+    (end,) = parse(Source(text, "text")).file.statements
+    assert isinstance(end, ast.End)
+    (found,) = parse(Source(f"end {rule}\nlabel l when x == 3\n", "text")).diagnostics
+    assert found.message == "the statement ends too early: expected `when`"

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from mdpdsl.diagnostics import Span
 from mdpdsl.syntax import ast
-from mdpdsl.syntax.words import KEYWORDS
+from mdpdsl.syntax.words import CONTEXTUAL_KEYWORDS, KEYWORDS
 
 NOWHERE = Span(0, 0)
 
-names = st.from_regex(r"[a-zA-Z_θ][a-zA-Z0-9_θ]{0,5}", fullmatch=True).filter(
-    lambda name: name not in KEYWORDS
-)
+names = st.sampled_from(sorted(CONTEXTUAL_KEYWORDS)) | st.from_regex(
+    r"[a-zA-Z_θ][a-zA-Z0-9_θ]{0,5}", fullmatch=True
+).filter(lambda name: name not in KEYWORDS)
 idents = names.map(lambda text: ast.Ident(text, span=NOWHERE))
 numbers = st.sampled_from(["0", "1", "42", "100_000", "1e-3", "2.5", ".5", "7E+2"]).map(
     lambda text: ast.Number(text, span=NOWHERE)
@@ -118,6 +118,7 @@ statements = st.one_of(
     _node(ast.Reward, st.none() | _some(idents, 0), _optional, expressions),
     _node(ast.Label, idents, expressions),
     _node(ast.Restart, expressions),
+    _node(ast.End, expressions),
     _node(ast.StatesAll),
     _node(ast.Discretize, st.just("center")),
     _node(ast.Discretize, st.just("uniform"), _optional),

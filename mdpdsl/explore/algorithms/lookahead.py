@@ -5,8 +5,9 @@ action with the largest value on the estimate P_hat:
 
     q_1 = r,    q_h(s,a) = r(s,a) + gamma sum_s' P_hat(s'|s,a) max_a' q_{h-1}(s',a'),
 
-for h = `horizon`, or its limit. A pair never visited has P_hat = 1/S. If all actions are worth the
-same, the one with the largest UCB(c)/T+ is taken.
+for h = `horizon`, or its limit. A pair never visited has P_hat = 1/S. An end has the mean value of
+the states in which episodes have started. If all actions are worth the same, the one with the
+largest UCB(c)/T+ is taken.
 
 The kernels compute the same without starting afresh each step; tests compare the two.
 """
@@ -42,13 +43,17 @@ def action_values(
 ) -> FloatArray:
     """Return the value q of every pair on the estimate, [n_pairs].
 
-    Without `discounts_last`, the last step to the limit has gamma = 1, as in the paper.
+    Its initial distribution is that of the starts seen. Without `discounts_last`, the last step to
+    the limit has gamma = 1, as in the paper.
     """
     P, gamma = estimate.transition_matrix(), settings.gamma
     n_sweeps = settings.horizon or 2 + math.ceil(math.log(TOLERANCE) / math.log(gamma))
     q = rewards
     for sweep in range(2, n_sweeps + 1):
-        V = np.maximum.reduceat(q, estimate.pair_start[:-1])
+        V = np.zeros(estimate.n_states)
+        acting = np.diff(estimate.pair_start) > 0
+        V[acting] = np.maximum.reduceat(q, estimate.pair_start[:-1][acting])
+        V[~acting] = estimate.initial @ V
         is_last = settings.horizon is None and sweep == n_sweeps
         q = rewards + (1.0 if is_last and not settings.discounts_last else gamma) * (P @ V)
     return q

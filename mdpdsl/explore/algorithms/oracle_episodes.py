@@ -26,7 +26,7 @@ from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.following import complexity_bounds, follow
 from mdpdsl.kernels.incentives import Strategy
-from mdpdsl.kernels.memory import TIME, Memory
+from mdpdsl.kernels.memory import TIME, Memory, start_shares
 from mdpdsl.programs.direction import ProgramError
 from mdpdsl.programs.interior import Interior, chosen_eta
 from mdpdsl.programs.oracle import Oracle, load_oracle
@@ -89,7 +89,7 @@ class Episodes:
         counts = count()
         upper = self._upper_bounds(memory, strategy, counts, done + 1)
         radius = l1_radius(visits, self.spaces.n_states, done + 1, settings.delta, settings.radius)
-        model = confidence_balls(counts, self.spaces, radius)
+        model = confidence_balls(counts, self.spaces, radius, start_shares(memory, self.spaces))
         T_plus = np.maximum(visits, settings.epsilon)
         weights = from_logs(self.log_weights(upper, T_plus, done, settings))
         try:

@@ -19,6 +19,7 @@ from mdpdsl.explore.result import ExploreRun
 from mdpdsl.explore.standing import standing
 from mdpdsl.explore.trial_progress import standing_text
 from mdpdsl.explore.warm_start import WarmStart, warm_start_of
+from mdpdsl.logs.reading_options import USUAL, ReadingOptions
 from mdpdsl.progress import Progress, shown
 from mdpdsl.runs.directory import RunDirectory, new_folder, require_new
 from mdpdsl.runs.records import RunConfiguration, SystemRecord
@@ -35,10 +36,12 @@ def explore_system(
     env_arguments: Mapping[str, Any],
     warm_start: Sequence[str | Path] | WarmStart,
     out: str | Path | bool | None,
+    overwrite: bool,
     seed: int,
     progress: bool | Progress | None,
     settings: Mapping[str, object],
     explorer: ExplorerFactory | None = None,
+    reading: ReadingOptions = USUAL,
 ) -> ExploreRun:
     """Explore a system, or an environment by its id; with `out`, keep every observation."""
     spaces = whole_space(model)
@@ -48,8 +51,8 @@ def explore_system(
     if out:
         algorithm = settings.get("algorithm", "live")
         folder = new_folder(f"{spaces.name}-{algorithm}") if out is True else Path(out)
-        require_new(folder)
-    start = warm_start_of(spaces, warm_start, progress)
+        require_new(folder, overwrite=overwrite)
+    start = warm_start_of(spaces, warm_start, progress, reading)
     return _explored(
         spaces,
         connected,
@@ -61,6 +64,7 @@ def explore_system(
         seed,
         explorer,
         closes=env is not None,
+        overwrite=overwrite,
     )
 
 
@@ -143,6 +147,7 @@ def _explored(
     explorer: ExplorerFactory | None,
     *,
     closes: bool,
+    overwrite: bool = False,
 ) -> ExploreRun:
     try:
         with (
@@ -155,6 +160,7 @@ def _explored(
                 warm_start=start,
                 settings=settings,
                 explorer=explorer,
+                overwrite=overwrite,
             ) as session,
             shown(progress, session.name) as update,
         ):

@@ -46,10 +46,9 @@ class GymSystem:
         self.record = SystemRecord("gymnasium", env=name, arguments=dict(arguments or {}))
         self._seed = seed
         self._episode = 0
-        names: list[str] = []
-        self._read = _reader(env.observation_space, "obs", names, name)
+        self._read, names = observed_columns(env.observation_space, name)
         self._aliases = ("obs",) if _is_whole(env.observation_space) else ()
-        self.columns = (*_distinct(names), *self._aliases)
+        self.columns = (*names, *self._aliases)
         self._actions = _action_table(env.action_space, actions, name)
 
     def seed_episode(self, episode: int) -> None:
@@ -62,11 +61,11 @@ class GymSystem:
         observation, _ = self.env.reset(seed=int(seeds.generate_state(1)[0] >> 1))
         return self._observed(observation)
 
-    def step(self, action: Mapping[str, Value]) -> tuple[dict[str, Value], bool]:
-        """Take an action; return what is observed, and whether the episode is over."""
+    def step(self, action: Mapping[str, Value]) -> tuple[dict[str, Value], bool, bool]:
+        """Take an action; return what is observed, whether the episode ended, and was cut."""
         chosen = self._actions[tuple(action.values())]
         observation, _, is_terminated, is_truncated, _ = self.env.step(chosen)
-        return self._observed(observation), bool(is_terminated or is_truncated)
+        return self._observed(observation), bool(is_terminated), bool(is_truncated)
 
     def close(self) -> None:
         """Close the environment."""
@@ -96,6 +95,13 @@ def make_environment(identifier: str, arguments: Mapping[str, Any]) -> Any:
     except Exception as error:  # whatever the environment's own code raises
         reason = f"{type(error).__name__}: {error}"
         raise SettingsError(f"cannot make the environment {identifier}: {reason}") from None
+
+
+def observed_columns(space: Any, system: str) -> tuple[_Reader, tuple[str, ...]]:
+    """Return how to read the values of an observation, and the names of their columns."""
+    names: list[str] = []
+    read = _reader(space, "obs", names, system)
+    return read, _distinct(names)
 
 
 def _reader(space: Any, base: str, names: list[str], system: str) -> _Reader:

@@ -33,11 +33,13 @@ class LiveLog:
     def __init__(self, path: Path, columns: LiveColumns) -> None:
         """Open a log, or begin one; raise RunError if it is in use or has other columns."""
         self.path = path
-        self.columns = columns
         self.rows = 0
         self._end = 0  # of the file
         if not path.exists():
             write_text(path, _line(columns.all))
+        elif _has_header(path, columns.without_flags()):
+            columns = columns.without_flags()
+        self.columns = columns
         self._file = os.open(path, os.O_RDWR)
         try:
             _lock(self._file, path)
@@ -130,6 +132,12 @@ class Unwritten:
 
     def close(self) -> None:
         """Do nothing: there is no file."""
+
+
+def _has_header(path: Path, columns: LiveColumns) -> bool:
+    header = _line(columns.all).encode("utf-8")
+    with path.open("rb") as file:
+        return file.read(len(header)) == header
 
 
 def mended_tail(tail: bytes, n_columns: int, n_actions: int) -> bytes:

@@ -30,7 +30,9 @@ from mdpdsl.explore.plain_loop import PlainExplorer
 from mdpdsl.explore.plugins import ExplorerFactory
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.counts import Counts, merge, no_counts
-from mdpdsl.graph.space import Value
+from mdpdsl.graph.describe import state_text
+from mdpdsl.graph.ends import Settled, settle
+from mdpdsl.graph.space import IntArray, Value
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.sequences import TransitionTable
 
@@ -56,8 +58,13 @@ class LiveSystem(Protocol):
     def reset(self) -> Mapping[str, Any]:
         """Begin an episode; return what is observed, by column."""
 
-    def step(self, action: Mapping[str, Value], /) -> tuple[Mapping[str, Any], bool]:
-        """Take an action; return what is observed, and whether the episode is over."""
+    def step(
+        self, action: Mapping[str, Value], /
+    ) -> tuple[Mapping[str, Any], bool] | tuple[Mapping[str, Any], bool, bool]:
+        """Take an action; return what is observed, whether the episode ended, and if it was cut.
+
+        With a single truth value, an episode that is over counts as cut: it may have been either.
+        """
 
 
 @runtime_checkable
@@ -102,6 +109,7 @@ class LiveLoop:
         self._seed = seed
         self._first: dict[str, Value] | None = None  # first observation of an episode already begun
         self._time = -1  # of the last row
+        self._over_at = -1  # the state in which the last episode was over before its first step
 
     @property
     def is_finished(self) -> bool:
@@ -127,16 +135,19 @@ class LiveLoop:
         Without a path nothing is written; only the counts are kept.
         """
         self.log: LiveLog | Unwritten = Unwritten() if path is None else LiveLog(path, columns)
+        if isinstance(self.log, LiveLog):
+            columns = self.log.columns
         self.observer = Observer(model, self.graph, columns, self.log.path)
         self._columns = columns
         replay = no_replay() if path is None else self.observer.replay()
-        counted = replay.next_state >= 0
+        counted = replay.arrival >= 0
         self.done, self.episodes = len(replay.pair), replay.episodes
         self.transitions = int(np.count_nonzero(counted))
         self.log.rows, self._time = replay.rows, replay.rows - 1
         counts = self._replayed(replay, warm_start or no_counts(self.graph.n_pairs))
         if counts.n_transitions:
-            self.explorer.learn_counts(counts, steps_done=self.transitions)
+            starts = self._starts(replay, self.done)
+            self.explorer.learn_counts(counts, steps_done=self.transitions, starts=starts)
             if isinstance(self.explorer, Explorer):
                 self.explorer.generator = _generator(self._seed, replay.rows)
         product = self.graph.actions.product
@@ -159,12 +170,12 @@ class LiveLoop:
                         state = self._begin()
                         n_bad = 0 if state >= 0 else n_bad + 1
                         if n_bad == MOST_BAD_STARTS:
-                            raise LiveError(self._no_state())
+                            raise LiveError(self._no_start())
                         continue
                     state = self._step(state)
                     if self.done == pending[0]:
                         pending.pop(0)
-                        self.history.append(self.measured(self.explorer.counts))
+                        self.history.append(self.measured(self.settled()))
                         if checkpoint is not None:
                             checkpoint(self.history[-1])
                     if watch is not None and watch(self.done) is False:
@@ -177,47 +188,83 @@ class LiveLoop:
         """Write the log to disk and close it."""
         self.log.close()
 
-    def measured(self, counts: Counts) -> Measures:
+    def settled(self) -> Settled:
+        """Return what is known so far, with the ends found."""
+        explorer = self.explorer
+        counts = explorer.open_counts if isinstance(explorer, Explorer) else explorer.counts
+        return settle(self.graph, counts, explorer.starts, self.observer.sources.has_stops)
+
+    def measured(self, settled: Settled) -> Measures:
         """Return the measures with the estimated complexities, over the pairs visited."""
+        counts = settled.counts
         c_hat, kappa = estimated_complexity(counts), self.settings.kappa
         return measure(self.done, counts.visits, c_hat, kappa, over_visited=True)
 
     def _begin(self) -> int:
-        """Begin an episode; return its first state, or -1 if the observation is rejected."""
+        """Begin an episode; return its first state, or -1 if no action can be taken there."""
         observed = self._first or self.reset()
         self._first = None
         self._require_columns(observed)
-        texts = texts_of(observed)
+        values = observed | dict.fromkeys(self._columns.flags, False)
+        texts = texts_of(values)
         self._time = 0 if self._columns.restarts_time else self._time + 1
         self._written(lambda: self.log.begin(self.episodes, self._time, texts))
         self.episodes += 1
-        state = self.observer.state(observed, texts, self.log.rows)
-        return -1 if state is None else state
+        found = self.observer.read(values, texts, self.log.rows)
+        self._over_at = -1
+        if found is None:
+            return -1
+        if found.ended or found.cut or self._is_end(found.state):
+            self._over_at = found.state
+            return -1
+        return found.state
 
     def _step(self, state: int) -> int:
         """Do one step; return the state reached, or -1 if the episode is over or broken off."""
         explorer = self.explorer
         action = explorer.act(state)
         answer = self._called("do a step", self._system.step, self._actions[action])
-        try:
-            found, is_end = answer
-        except (TypeError, ValueError):
-            raise LiveError(
-                f"{self._name} returned {answer!r:.80} for a step; expected two things: what is "
-                "observed, and whether the episode is over"
-            ) from None
-        observed = self._plain(found)
+        observation, flags, is_over = self._answered(answer)
+        observed = self._plain(observation)
         self._require_columns(observed)
-        texts = texts_of(observed)
+        values = observed | flags
+        texts = texts_of(values)
         self._time += 1
         self._written(lambda: self.log.step(action, self.episodes - 1, self._time, texts))
         self.done += 1
-        following = self.observer.state(observed, texts, self.log.rows)
-        if following is None:
+        found = self.observer.read(values, texts, self.log.rows)
+        if found is None:
+            explorer.break_off()
             return -1
-        explorer.observe(state, action, following)
+        ended = found.ended or self._is_end(found.state)
+        is_over |= ended or found.cut
+        explorer.observe(state, action, found.state, ended=ended, cut=is_over and not ended)
         self.transitions += 1
-        return -1 if is_end else following
+        return -1 if is_over else found.state
+
+    def _answered(self, answer: object) -> tuple[object, dict[str, Value], bool]:
+        """Return what was observed, the flags by column, and whether the episode is over."""
+        columns = self._columns
+        if not isinstance(answer, tuple | list) or len(answer) not in (2, 3):
+            raise LiveError(
+                f"{self._name} returned {answer!r:.80} for a step; expected what is observed, "
+                "whether the episode ended, and whether it was cut"
+            )
+        observation, *said = answer
+        if len(said) == 1:  # it mixes both
+            said = [said[0], False] if columns.is_done_an_end else [False, said[0]]
+        elif not all(isinstance(flag, bool | np.bool_) for flag in said):  # a reward, perhaps
+            raise LiveError(
+                f"{self._name} returned {said[0]!r:.40} and {said[1]!r:.40} after what is "
+                "observed; expected whether the episode ended and whether it was cut, each True or "
+                "False"
+            )
+        ended, cut = map(bool, said)
+        named = ((columns.ended, ended), (columns.cut, cut))
+        return observation, {name: flag for name, flag in named if name is not None}, ended or cut
+
+    def _is_end(self, state: int) -> bool:
+        return self.graph.ends is not None and bool(self.graph.ends[state])
 
     def _called(self, what: str, function: Callable[..., Any], *arguments: object) -> Any:
         """Call the system; any exception ends the run."""
@@ -267,22 +314,35 @@ class LiveLoop:
 
     def _replayed(self, replay: Replay, counts: Counts) -> Counts:
         """Return all counts; add the measures of the checkpoints already passed."""
-        table = TransitionTable(self.graph.n_pairs, self.graph.n_states)
+        S = self.graph.n_states
+        table = TransitionTable(self.graph.n_pairs, 2 * S)
         done, self.done = self.done, 0
         warm_start = counts
         for t in [*(t for t in checkpoints(self.settings.steps) if t <= done), done]:
-            pair, following = replay.pair[self.done : t], replay.next_state[self.done : t]
-            is_counted = following >= 0
-            table.add((pair * self.graph.n_states + following)[is_counted])
+            pair, arrival = replay.pair[self.done : t], replay.arrival[self.done : t]
+            table.add((pair * 2 * S + arrival)[arrival >= 0])
             self.done = t
             counts = merge(warm_start, table.counts())
             if not self.history or self.history[-1].step < t:
-                self.history.append(self.measured(counts))
+                settled = settle(self.graph, counts, self._starts(replay, t))
+                self.history.append(self.measured(settled))
         if self.history and self.history[-1].step not in checkpoints(self.settings.steps):
             self.history.pop()
         return counts
 
-    def _no_state(self) -> str:
+    def _starts(self, replay: Replay, n_steps: int) -> IntArray:
+        """Return how many episodes started in each state in the first steps, [n_states]."""
+        first = replay.pair[:n_steps][replay.is_start[:n_steps]]
+        return np.bincount(self.graph.pair_state[first], minlength=self.graph.n_states)
+
+    def _no_start(self) -> str:
+        """Say why no episode could be begun."""
+        if self._over_at >= 0:
+            return (
+                f"{MOST_BAD_STARTS} episodes in a row were over before their first step (the last "
+                f"in {state_text(self.graph, self._over_at)}); let `reset` begin elsewhere, or "
+                "change where episodes end in the model"
+            )
         examples = [e.found for kept in self.observer.rejected.examples.values() for e in kept]
         reasons = ", ".join(f"{r}: {n:,}" for r, n in self.observer.rejected.counts.items())
         return (
@@ -294,7 +354,8 @@ class LiveLoop:
 def _compile(graph: TransitionGraph, seed: int) -> None:
     """Compile or load the kernels first, so that the system does not wait for its first action."""
     explorer = Explorer(graph, ExploreSettings(algorithm="random"), _generator(seed, 0))
-    explorer.observe(0, explorer.act(0), 0)
+    state = int(graph.pair_state[0])
+    explorer.observe(state, explorer.act(state), state)
 
 
 def _generator(seed: int, rows: int) -> np.random.Generator:

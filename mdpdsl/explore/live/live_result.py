@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdpdsl.estimate.empirical import estimated_graph
-from mdpdsl.estimate.estimate_logs import example_records, unseen_records
+from mdpdsl.estimate.estimate_records import end_records, example_records, unseen_records
 from mdpdsl.estimate.metrics import Measures
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.ends import Settled
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.rejections import Rejections
 from mdpdsl.representation import represented
@@ -27,7 +28,7 @@ class LiveResult:
     transitions: int  # counted in these steps
     warm_transitions: int  # of the warm start
     episodes: int
-    counts: Counts  # of all transitions, those of the warm start included
+    settled: Settled  # all transitions, those of the warm start included, and the ends they show
     measures: Measures  # with the estimated complexities
     history: tuple[Measures, ...]
     rejected: Rejections
@@ -38,8 +39,17 @@ class LiveResult:
     residual: float
     estimate_missing: str | None  # why there is no estimate.npz
     rewards_missing: str | None  # why it has no rewards
-    spaces: TransitionGraph
     settings: ExploreSettings
+
+    @property
+    def spaces(self) -> TransitionGraph:
+        """The states and pairs, with the ends found."""
+        return self.settled.graph
+
+    @property
+    def counts(self) -> Counts:
+        """The counts of all transitions."""
+        return self.settled.counts
 
     def estimate(self) -> TransitionGraph:
         """Return the model estimated from all counts."""
@@ -50,10 +60,13 @@ class LiveResult:
 
 
 def live_record(configuration: RunConfiguration, result: LiveResult) -> ExploreRecord:
-    """Return the record of a live run: the truth is not known, so L uses the estimated c."""
+    """Return the record of a live run: the truth is not known, so L uses the estimated c.
+
+    A run has failed if it left out a pair that it could have tried; others may be out of reach.
+    """
     measures, system = result.measures, configuration.system
     assert system is not None
-    failed = measures.unvisited > 0
+    failed = len(result.settled.untried) > 0
     trial = TrialRecord(
         trial=0,
         failed=failed,
@@ -93,6 +106,7 @@ def live_record(configuration: RunConfiguration, result: LiveResult) -> ExploreR
         rejected=result.rejected.counts,
         examples=example_records(result.rejected),
         clipped=result.clipped,
-        unvisited=unseen_records(result.spaces, result.counts),
+        ends=end_records(result.settled),
+        unvisited=unseen_records(result.spaces, result.counts.visits),
         system_share=result.system_seconds / result.seconds if timed else None,
     )

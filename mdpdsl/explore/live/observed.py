@@ -1,16 +1,17 @@
 """The columns of a live run's log: observations and actions, in a form that `estimate` can read.
 
-A row is a state: its episode, its time, everything observed there, and the action taken (empty at
-the end of an episode). The model's `log` block says how to read the action, the episode and the
-time; here it is inverted. A plain column is written under its name. If the block computes an action
-from one column, we search for a number from which it computes each action, and write that number.
-If there is no such number, we cannot write a log that the block reads, and refuse the run.
+A row is a state: its episode, its time, everything observed there, whether the episode ended or was
+cut there, and the action taken (empty at the end of an episode). The model's `log` block says how
+to read the action, the episode, the time and the ends; here it is inverted. A plain column is
+written under its name. If the block computes an action from one column, we search for a number from
+which it computes each action, and write that number. If there is no such number, we cannot write a
+log that the block reads, and refuse the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from mdpdsl.compile.expressions import Frame, evaluate
 from mdpdsl.compile.terms import Constant, Named, Read, Term, parts, reads
 from mdpdsl.diagnostics import SettingsError, did_you_mean
 from mdpdsl.graph.space import FloatArray, Value, Variable
+from mdpdsl.logs.sources import DONE, TERMINATED, TRUNCATED
 
 EPISODE, TIME = "episode", "time"
 #: The most columns that a message names.
@@ -38,14 +40,26 @@ class LiveColumns:
     episode: str
     time: str
     observed: tuple[str, ...]
+    ended: str | None  # None: what is observed says whether the episode ended
+    cut: str | None
     actions: tuple[str, ...]
     action_texts: tuple[tuple[str, ...], ...]  # by action, one text per column
     restarts_time: bool  # in every episode; otherwise it keeps counting, as the model reads none
+    is_done_an_end: bool  # whether the block reads a single truth value of `step` as an end
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The columns that say how an episode stopped."""
+        return tuple(name for name in (self.ended, self.cut) if name is not None)
 
     @property
     def all(self) -> tuple[str, ...]:
         """Every column."""
-        return (self.episode, self.time, *self.observed, *self.actions)
+        return (self.episode, self.time, *self.observed, *self.flags, *self.actions)
+
+    def without_flags(self) -> LiveColumns:
+        """Return the columns of logs that earlier versions wrote."""
+        return replace(self, ended=None, cut=None)
 
 
 def live_columns(model: CheckedModel, observed: Iterable[str], system: str) -> LiveColumns:
@@ -67,12 +81,42 @@ def live_columns(model: CheckedModel, observed: Iterable[str], system: str) -> L
         episode=_counting_column(EPISODE, given.get(EPISODE), taken),
         time=_counting_column(TIME, given.get(TIME), taken),
         observed=observed,
+        ended=_flag_column("ended", TERMINATED, given, observed, taken, system),
+        cut=_flag_column("cut", TRUNCATED, given, observed, taken, system),
         actions=tuple(actions),
         action_texts=_by_action(model, tables),
         restarts_time=EPISODE not in taken,
+        is_done_an_end=_is_column(given.get("ended"), DONE),
     )
     _refuse_collisions(columns, system)
     return columns
+
+
+def _flag_column(
+    key: str,
+    default: str,
+    given: Mapping[str, Term],
+    observed: Sequence[str],
+    taken: Iterable[str],
+    system: str,
+) -> str | None:
+    """Return the column for a flag that the system returns; None if what is observed has it."""
+    term = given.get(key)
+    if term is None:
+        return None if default in observed or default in taken else default
+    missing = sorted(name for _, name in reads(term) if name not in observed)
+    if not missing:
+        return None
+    if isinstance(term, Read):
+        return term.name
+    raise SettingsError(
+        f"{system} has no column `{missing[0]}`, which the log block reads for `{key}`; read it "
+        f"from columns that are observed, or leave `{key}` out to use what the system returns"
+    )
+
+
+def _is_column(term: Term | None, name: str) -> bool:
+    return isinstance(term, Read) and term.name == name
 
 
 def text_of(value: Value) -> str:
@@ -267,6 +311,7 @@ def _by_action(model: CheckedModel, tables: Sequence[Sequence[str]]) -> tuple[tu
 def _refuse_collisions(columns: LiveColumns, system: str) -> None:
     """Refuse two columns with the same name."""
     named = [("the number of the episode", columns.episode), ("the time", columns.time)]
+    named += [("whether the episode is over", name) for name in columns.flags]
     named += [("an action", name) for name in columns.actions]
     seen: dict[str, str] = {}
     for what, name in named:

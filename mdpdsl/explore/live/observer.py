@@ -1,8 +1,8 @@
-"""The state of each observation of a live system.
+"""The state of each observation of a live system, and whether the episode is over there.
 
-It is the state that the reader of logs would find in the same row. Common values are converted
-directly; anything unusual (a missing value, a text, a value out of range) is passed to that reader,
-which also says what is wrong.
+It is what the reader of logs would find in the same row. Common values are converted directly;
+anything unusual (a missing value, a text, a value out of range) is passed to that reader, which
+also says what is wrong.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.expressions import Frame, evaluate
 from mdpdsl.compile.terms import Read, Term, reads
 from mdpdsl.explore.live.observed import LiveColumns, text_of
-from mdpdsl.graph.space import IntArray, Value, Variable
+from mdpdsl.graph.space import BoolArray, IntArray, Value, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels import binning
+from mdpdsl.kernels.counting import ENDED, NUMBER, STOPPED
 from mdpdsl.logs.conversion import Converter
 from mdpdsl.logs.inputs import open_log, read_log
 from mdpdsl.logs.readers.log_file import BATCH_ROWS, LogFile, RawBatch
@@ -30,6 +31,16 @@ from mdpdsl.logs.sources import ColumnSources, column_sources
 
 #: The cell of a variable, and whether its value was clipped; None if the reader has to decide.
 _Cell = Callable[[Mapping[str, Value]], tuple[int, bool] | None]
+#: Whether a row says that its episode is over; None if the reader has to decide.
+_Flag = Callable[[Mapping[str, Value]], bool | None]
+
+
+class Observed(NamedTuple):
+    """The state of a row, and whether the row says that its episode ended or was cut there."""
+
+    state: int
+    ended: bool
+    cut: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +48,8 @@ class Replay:
     """The steps of a log, in order."""
 
     pair: IntArray  # [n_steps]
-    next_state: IntArray  # [n_steps]  -1 if it could not be counted
+    arrival: IntArray  # [n_steps]  n_states + s: it ended in s; -1 if it could not be counted
+    is_start: BoolArray  # [n_steps]  whether it is the first of its episode
     episodes: int
     rows: int
 
@@ -45,11 +57,11 @@ class Replay:
 def no_replay() -> Replay:
     """Return the steps of an empty log."""
     nothing = np.empty(0, np.int64)
-    return Replay(nothing, nothing, 0, 0)
+    return Replay(nothing, nothing, np.empty(0, np.bool_), 0, 0)
 
 
 class Observer:
-    """Reads states of a model from observations, and keeps a record of those it rejects."""
+    """Reads rows of a live log as they are written, and keeps a record of those it rejects."""
 
     def __init__(
         self, model: CheckedModel, graph: TransitionGraph, columns: LiveColumns, path: Path
@@ -67,16 +79,21 @@ class Observer:
             _cell_of(variable, term)
             for variable, term in zip(product.variables, self.sources.states, strict=True)
         ]
+        self._ended = [] if self.sources.ended is None else [_flag_of(self.sources.ended)]
+        self._cut = [_flag_of(term) for term in self.sources.cut]
         self._has_all_states = graph.n_states == product.size
         self._converter = Converter(
             model, graph, self.sources, str(path), 0, False, self.rejected, self.clipped
         )
 
-    def state(self, observed: Mapping[str, Value], texts: Sequence[str], row: int) -> int | None:
-        """Return the state of a row of the log; None if it is rejected, which is recorded."""
+    def read(self, values: Mapping[str, Value], texts: Sequence[str], row: int) -> Observed | None:
+        """Return what a row of the log says; None if it is rejected, which is recorded.
+
+        The row has the values by column, what is observed and the flags, and their texts.
+        """
         code, clipped = 0, []
         for name, stride, cell_of in zip(self._names, self._strides, self._cells, strict=True):
-            found = cell_of(observed)
+            found = cell_of(values)
             if found is None:
                 return self._read(texts, row)
             code += stride * found[0]
@@ -87,9 +104,13 @@ class Observer:
             state = int(self._graph.states.indices(np.array([code]))[0])
             if state < 0:
                 return self._read(texts, row)
+        ended = [flag(values) for flag in self._ended]
+        cut = [flag(values) for flag in self._cut]
+        if None in ended or None in cut:
+            return self._read(texts, row)
         for name in clipped:
             self.clipped[name] = self.clipped.get(name, 0) + 1
-        return state
+        return Observed(state, any(ended), any(cut) and not any(ended))
 
     def replay(self) -> Replay:
         """Read the whole log, whose last row has no action, and record what is rejected."""
@@ -104,25 +125,33 @@ class Observer:
         acted = np.flatnonzero(pair[:-1] >= 0)
         # If the next line is missing or cannot be read, the step has no successor.
         follows = row[acted + 1] == row[acted] + 1
+        arrival = np.where(follows, state[acted + 1], -1)
+        # A flag in a row with an action is about the next one, as anywhere in logs.
+        is_ending = (pair[acted] & ENDED != 0) & (arrival >= 0) & (arrival < self._graph.n_states)
         return Replay(
-            pair=pair[acted],
-            next_state=np.where(follows, state[acted + 1], -1),
+            pair=pair[acted] & NUMBER,
+            arrival=arrival + self._graph.n_states * is_ending,
+            is_start=np.append(True, pair[:-1] < 0)[acted],
             episodes=len(pair) - len(acted),
             rows=int(row[-1]) if len(row) else 0,
         )
 
-    def _read(self, texts: Sequence[str], row: int) -> int | None:
+    def _read(self, texts: Sequence[str], row: int) -> Observed | None:
         """Read a row as the reader of logs does."""
         import pyarrow as pa
 
-        fields = dict(zip(self.columns.observed, texts, strict=True))
-        fields |= {self.columns.episode: "0", self.columns.time: "0"}
-        columns = {
+        columns = self.columns
+        fields = dict(zip((*columns.observed, *columns.flags), texts, strict=True))
+        fields |= {columns.episode: "0", columns.time: "0"}
+        arrays = {
             name: pa.array([fields.get(name, "")], pa.string()) for name in self.sources.columns
         }
-        records = self._converter.records(RawBatch(columns, np.array([row])))
+        records = self._converter.records(RawBatch(arrays, np.array([row])))
         state = int(records.state[0])
-        return state if state >= 0 else None
+        if state < 0:
+            return None
+        ended, state = divmod(state, self._graph.n_states)
+        return Observed(state, ended > 0, ended == 0 and int(records.pair[0]) == STOPPED)
 
 
 def sources_of(model: CheckedModel, columns: LiveColumns, path: Path) -> ColumnSources:
@@ -153,6 +182,16 @@ def texts_of(observed: Mapping[str, Value]) -> list[str]:
 
 def _never(columns: Sequence[str], batch_rows: int) -> Any:
     raise AssertionError("there is no file yet")
+
+
+def _flag_of(term: Term) -> _Flag:
+    number_of = _column_number(term.name) if isinstance(term, Read) else _term_number(term)
+
+    def flag(values: Mapping[str, Value]) -> bool | None:
+        number = number_of(values)
+        return number == 1 if number in (0, 1) else None
+
+    return flag
 
 
 def _cell_of(variable: Variable, term: Term) -> _Cell:

@@ -2,26 +2,29 @@
 
 A system is any object with `reset()`, which begins an episode and returns what is observed, and
 `step(action)`, which takes an action and returns what is observed next and whether the episode is
-over. Observations are mappings from columns to values, which the model reads like those of a log;
-actions are mappings from the model's action variables to values. A Gymnasium environment is a
-system, too.
+over. With two truth values it says more: whether the episode ended in this state, and whether it
+was cut, as by a limit of time. Observations are mappings from columns to values, which the model
+reads like those of a log; actions are mappings from the model's action variables to values. A
+Gymnasium environment is a system, too.
 """
 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import RunError, SettingsError, did_you_mean
-from mdpdsl.estimate.confidence_sets import ConfidenceSets, confidence_sets
+from mdpdsl.diagnostics import MdpdslWarning, RunError, SettingsError, did_you_mean
+from mdpdsl.estimate.confidence_sets import settled_sets
+from mdpdsl.estimate.estimate_records import mixed_text
 from mdpdsl.estimate.metrics import history_arrays
 from mdpdsl.estimate.reference import estimate_reference
 from mdpdsl.estimate.run_result import RunTrial
-from mdpdsl.estimate.saved import save_estimate, what_is_left_out
+from mdpdsl.estimate.saved import save_estimate, what_is_left_out, with_data_starts
 from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.live.live_loop import Checkpoint, LiveError, LiveLoop, LiveSystem, Watch
 from mdpdsl.explore.live.live_result import LiveResult, live_record
@@ -31,8 +34,6 @@ from mdpdsl.explore.result import ExploreRun
 from mdpdsl.explore.settings import ExploreSettings, settings_from
 from mdpdsl.explore.warm_start import WarmStart, load_warm_start, warm_start_of
 from mdpdsl.files import write_arrays, write_json
-from mdpdsl.graph.counts import Counts
-from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.runs.arrays import save_counts
 from mdpdsl.runs.directory import (
     EPISODES,
@@ -148,12 +149,15 @@ class LiveSession:
         warm_start: Sequence[str | Path] | WarmStart,
         settings: Mapping[str, object],
         explorer: ExplorerFactory | None = None,
+        overwrite: bool = False,
     ) -> LiveSession:
         """Begin a run, or continue the one in the folder if there is one."""
         name = str(getattr(system, "name", type(system).__name__))
         if resume and folder is not None and folder.is_dir() and any(folder.iterdir()):
             return cls._resumed(model, system, name, folder, settings, explorer)
-        return cls._started(model, system, name, folder, seed, settings, warm_start, explorer)
+        return cls._started(
+            model, system, name, folder, seed, settings, warm_start, explorer, overwrite
+        )
 
     @classmethod
     def _started(
@@ -166,10 +170,11 @@ class LiveSession:
         settings: Mapping[str, object],
         warm: Sequence[str | Path] | WarmStart,
         explorer: ExplorerFactory | None,
+        overwrite: bool,
     ) -> LiveSession:
         """Start a new run: try the system first, then make the folder."""
         if folder is not None:
-            require_new(folder)
+            require_new(folder, overwrite=overwrite)
         chosen = chosen_settings(model, settings)
         start = warm_start_of(model, warm)
         loop = LiveLoop(model, chosen, system, name, seed, explorer)
@@ -190,7 +195,8 @@ class LiveSession:
         counts = None if start is None else start.counts
         run = None
         if folder is not None:
-            run = RunDirectory.create(folder, configuration, model.source.text)
+            source = model.source.text
+            run = RunDirectory.create(folder, configuration, source, overwrite=overwrite)
         session = cls(loop, configuration, name, run)
         try:
             if run is not None and counts is not None:
@@ -273,7 +279,10 @@ class LiveSession:
                 loop.close()
                 self._saved()
             raise
-        return self._saved()
+        result = self._saved()
+        if len(result.settled.mixed):
+            warnings.warn(mixed_text(result.settled), MdpdslWarning, stacklevel=3)
+        return result
 
     def stopped(self, error: BaseException) -> BaseException:
         """Return the error of a run that failed; it says how to continue."""
@@ -287,13 +296,14 @@ class LiveSession:
     def _saved(self) -> LiveResult:
         """Write what is known so far, and return it."""
         loop, folder = self.loop, self.folder
-        explorer, chosen, graph = loop.explorer, loop.settings, loop.graph
-        counts, rejected = explorer.counts, loop.observer.rejected
+        explorer, chosen, rejected = loop.explorer, loop.settings, loop.observer.rejected
+        settled = with_data_starts(loop.model, loop.settled())
+        counts, graph = settled.counts, settled.graph
         if folder is None:
-            missing = what_is_left_out(counts, loop.model, chosen.prior)
+            missing = what_is_left_out(counts, loop.model, graph, chosen.prior)
         else:
-            sets = _sets(counts, graph, chosen)
-            missing = save_estimate(folder, counts, sets, loop.model, chosen.prior, rejected)
+            sets = settled_sets(settled, chosen.delta)
+            missing = save_estimate(folder, settled, sets, loop.model, chosen.prior, rejected)
             write_arrays(folder / METRICS, history_arrays(loop.history))
             took = ("seconds", "system_seconds", "timed_steps")
             write_json(folder / PROGRESS, {name: getattr(loop, name) for name in took})
@@ -309,14 +319,13 @@ class LiveSession:
             transitions=loop.transitions,
             warm_transitions=counts.n_transitions - loop.transitions,
             episodes=loop.episodes,
-            counts=counts,
-            measures=loop.measured(counts),
+            settled=settled,
+            measures=loop.measured(settled),
             history=tuple(loop.history),
             rejected=rejected,
             clipped=dict(loop.observer.clipped),
             residual=explorer.residual(),
             **missing,
-            spaces=graph,
             settings=chosen,
             seconds=loop.seconds,
             system_seconds=loop.system_seconds,
@@ -325,13 +334,14 @@ class LiveSession:
 
     def explore_run(self, result: LiveResult) -> ExploreRun:
         """Return the result in the form of any run; write the summary if the run is finished."""
-        counts, chosen, graph = result.counts, result.settings, result.spaces
+        counts, chosen = result.counts, result.settings
         run = ExploreRun(
             model=self.loop.model,
             configuration=self.configuration,
             trials=(RunTrial(0, counts, history_arrays(result.history), result.measures),),
             reference=estimate_reference([counts]),
-            sets=_sets(counts, graph, chosen),
+            sets=settled_sets(result.settled, chosen.delta),
+            settled=result.settled,
             path=result.run,
             settings=chosen,
             summary=live_record(self.configuration, result),
@@ -339,7 +349,3 @@ class LiveSession:
         if self._run is not None and result.is_finished:
             self._run.write_summary(run.record())
         return run
-
-
-def _sets(counts: Counts, graph: TransitionGraph, settings: ExploreSettings) -> ConfidenceSets:
-    return confidence_sets(counts, graph.n_states, settings.delta, settings.radius)

@@ -10,10 +10,9 @@ The explorer chooses, the queue of the pair answers with its next entry, and the
 queue of a chosen pair is empty. If the log is of a Markov process, the answers are draws from the
 true P (the queue-based evaluator of Mandel et al., AAAI 2016).
 
-A state that the log never leaves is the end of an episode. `answer` says so, and `begin` starts the
-next logged episode. For `step` and the compiled loop, as for `restart when` in a model, every
-action in such a state starts the next episode: the explorer observes this as a transition, while
-steps and measures leave it out.
+In an end, and in a state that the log never leaves, no action is offered: `answer` says that the
+episode has ended, or was cut, and `begin` starts the next logged one. That start is neither a step
+nor a transition.
 """
 
 from __future__ import annotations
@@ -67,12 +66,12 @@ class LoggedExperience:
         self._queues = Queues(
             log.queue_start,
             log.successor,
-            log.restarts,
             log.episode,
             log.queue_start[:-1].copy(),
             np.zeros(4, np.int64),
         )
         self._queues.counters[STARTS_TAKEN] = 1
+        self._last_pair = -1
 
     @property
     def steps(self) -> int:
@@ -98,19 +97,18 @@ class LoggedExperience:
     def answer(self, action: int) -> Outcome | None:
         """Take an action; return its outcome, or None if the log has no answer left."""
         following = self._taken(action)
-        return None if following < 0 else Outcome(following, ended=self._is_end(following))
+        if following < 0:
+            return None
+        is_cut = bool(self.log.is_cut[following])
+        return Outcome(following, ended=self._is_over(following) and not is_cut, cut=is_cut)
 
     def begin(self) -> None:
         """Start the next logged episode; the replay has ended if there is none."""
-        from mdpdsl.kernels.replay_loop import ENDING, LAST_PAIR, NO_START, STARTS_TAKEN
+        from mdpdsl.kernels.replay_loop import take_start
 
-        counters = self._queues.counters
-        begun = int(counters[STARTS_TAKEN])
-        if begun == len(self.log.episode):
-            counters[ENDING], counters[LAST_PAIR] = NO_START, self.log.graph.pair_start[self.state]
-            return
-        counters[STARTS_TAKEN] = begun + 1
-        self.state = int(self.log.episode[begun])
+        begun = int(take_start(self._queues, self._last_pair))
+        if begun >= 0:
+            self.state = begun
 
     def step(self, action: int) -> int:
         """Take an action; return the next state. Raise LogEndedError if the log has none."""
@@ -123,10 +121,11 @@ class LoggedExperience:
         """Let an explorer act for at most n_steps, compiled; return the number of steps done."""
         from mdpdsl.kernels.replay_loop import explore_logged_steps
 
+        explorer.note_first_start(self.state)
         before = self.steps
         if self.log.most_steps is not None:
             n_steps = min(n_steps, self.log.most_steps - before)
-        self.state, n_moves = explore_logged_steps(
+        self.state, done = explore_logged_steps(
             explorer.memory,
             explorer.strategy,
             self._queues,
@@ -134,7 +133,7 @@ class LoggedExperience:
             n_steps,
             explorer.generator,
         )
-        if n_moves < n_steps and not self.has_ended:
+        if done < n_steps and not self.has_ended:
             explorer.memory = with_larger_pool(explorer.memory)
         return self.steps - before
 
@@ -158,23 +157,23 @@ class LoggedExperience:
 
         ending, pair = (int(self._queues.counters[i]) for i in (ENDING, LAST_PAIR))
         graph = self.log.graph
+        if self.steps == self.log.n_transitions:
+            return "every transition of the log was used"
         if ending == QUEUE_EMPTY and self.log.in_log(pair):
             return f"no more transitions of {pair_text(graph, pair)}"
         if ending == QUEUE_EMPTY:
             return f"the log never has {pair_text(graph, pair)}"
         if ending == NO_START:
-            state = state_text(graph, int(graph.pair_state[pair]))
+            state = state_text(graph, self.state)
             return f"no more episodes to start after the end of one in {state}"
-        if self.steps == self.log.n_transitions:
-            return "every transition of the log was used"
         return f"the limit of {self.steps:,} steps"
 
     def end(self, counts: Counts) -> ReplayEnd:
         """Return the end of the replay, given the counts of the explorer."""
-        from mdpdsl.kernels.replay_loop import ENDING, GOING, LAST_PAIR
+        from mdpdsl.kernels.replay_loop import ENDING, LAST_PAIR, QUEUE_EMPTY
 
         pair = None
-        if self._queues.counters[ENDING] != GOING:
+        if self._queues.counters[ENDING] == QUEUE_EMPTY:
             pair = int(self._queues.counters[LAST_PAIR])
         return ReplayEnd(
             text=self.end_text,
@@ -191,11 +190,13 @@ class LoggedExperience:
 
         if self.has_ended:
             return -1
-        following = int(take_next(self._queues, self.log.graph.pair(self.state, action)))
+        self._last_pair = self.log.graph.pair(self.state, action)
+        following = int(take_next(self._queues, self._last_pair))
         if following >= 0:
             self.state = following
         return following
 
-    def _is_end(self, state: int) -> bool:
-        """Return whether episodes end in a state."""
-        return bool(self.log.restarts[self.log.graph.pair_start[state]])
+    def _is_over(self, state: int) -> bool:
+        """Return whether no action is offered in a state."""
+        start = self.log.graph.pair_start
+        return bool(start[state] == start[state + 1])

@@ -11,11 +11,12 @@ import numpy as np
 
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import LogError, LogProblem, RunError, SettingsError
-from mdpdsl.estimate.estimate_logs import unseen_records, whole_space
+from mdpdsl.estimate.estimate_logs import whole_space
+from mdpdsl.estimate.estimate_records import unseen_records
 from mdpdsl.estimate.reference import log_reference
 from mdpdsl.explore.algorithms import EPISODIC
 from mdpdsl.explore.executor import TrialResult, run_trials
-from mdpdsl.explore.replay.queues import LogQueues, log_queues
+from mdpdsl.explore.replay.queues import LogQueues, log_queues, settled_log
 from mdpdsl.explore.replay.replay_summary import ReplaySummary, summarize_replay
 from mdpdsl.explore.result import ExploreRun
 from mdpdsl.explore.settings import ExploreSettings, settings_from
@@ -32,6 +33,7 @@ from mdpdsl.explore.trial_progress import trials_progress
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.count import LogCounts, count_logs
 from mdpdsl.logs.order import LoggedTransitions, TransitionOrder
+from mdpdsl.logs.reading_options import USUAL, ReadingOptions
 from mdpdsl.progress import Progress, shown
 from mdpdsl.runs.labels import explorer_label
 from mdpdsl.runs.records import FileRecord, LogRecord, RunConfiguration, RunOptions, TrialRecord
@@ -176,6 +178,7 @@ def read_replayed_log(
     offer: str | None = None,
     separate_files: bool = False,
     time_step: float | None = None,
+    reading: ReadingOptions = USUAL,
     progress: bool | Progress | None = None,
 ) -> ReplayedTarget:
     """Read logs to replay; warn about rows left out; raise LogError if nothing is left."""
@@ -193,14 +196,16 @@ def read_replayed_log(
             time_step=time_step,
             progress=None if update is None else lambda rows: update(rows, None, "rows"),
             order=order,
+            options=reading,
         )
     logged = order.transitions()
     if logged.n_transitions == 0:
         raise LogError([_nothing(read)])
-    queues = log_queues(spaces.graph, logged, offers_all=chosen == "all")
-    record = _log_record(read, logged, queues, spaces.graph, separate_files, chosen)
+    known, logged = settled_log(spaces, logged, read.has_stops)
+    queues = log_queues(known.graph, logged, offers_all=chosen == "all")
+    record = _log_record(read, logged, queues, known.graph, separate_files, chosen, reading)
     warn(*_log_warnings(record))
-    return ReplayedTarget(spaces, logged, queues, record)
+    return ReplayedTarget(known, logged, queues, record)
 
 
 def resumed_replay(
@@ -220,6 +225,7 @@ def _log_record(
     graph: TransitionGraph,
     separate_files: bool,
     offer: str,
+    reading: ReadingOptions,
 ) -> LogRecord:
     return LogRecord(
         files=[FileRecord(file.path, file.bytes, file.rows) for file in read.files],
@@ -235,8 +241,9 @@ def _log_record(
         hash=logged.hash,
         offer=offer,
         pairs_in_log=len(queues.logged),
-        pairs_unseen=int(np.count_nonzero(read.counts.visits == 0)),
-        unseen=unseen_records(graph, read.counts),
+        pairs_unseen=int(np.count_nonzero(np.diff(logged.queue_start) == 0)),
+        unseen=unseen_records(graph, np.diff(logged.queue_start)),
+        reading=reading.changed,
     )
 
 

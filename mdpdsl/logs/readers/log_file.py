@@ -6,19 +6,38 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
 
+from mdpdsl.diagnostics import LogProblem
 from mdpdsl.graph.space import IntArray
+from mdpdsl.logs.reading_options import USUAL, ReadingOptions
 
 #: Rows of a batch.
 BATCH_ROWS = 131_072
 #: Text files are read in blocks of this many bytes.
 BLOCK_BYTES = 8_000_000
-#: What reading raises; Arrow's own errors are ValueErrors and OSErrors.
-READ_ERRORS = (OSError, EOFError, ValueError, zlib.error)
+#: Characters of a broken line that are shown.
+MOST_SHOWN = 100
+#: What to do about a file that is damaged or cut off.
+COPY_AGAIN = "copy it again from where it came"
+#: What reading raises. Arrow's own errors are of many types, one for each kind of damage.
+READ_ERRORS = (
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    NotImplementedError,
+    MemoryError,
+    zlib.error,
+)
+
+#: Of these, what Arrow raises if the bytes of a file make no sense.
+DAMAGE_ERRORS = (OSError, ValueError, LookupError, TypeError)
 
 
 class LogFileError(Exception):
@@ -28,6 +47,15 @@ class LogFileError(Exception):
         super().__init__(message)
         self.help = help_text
 
+    @property
+    def problem(self) -> LogProblem:
+        """The error as a problem of a log that is read all the same, with others or in part."""
+        return LogProblem(str(self), self.help, loses_rows=True)
+
+
+class DamagedFileError(LogFileError):
+    """A file of which no row can be trusted, found when some may have been read already."""
+
 
 @dataclass(frozen=True, eq=False)
 class RawBatch:
@@ -36,6 +64,9 @@ class RawBatch:
     columns: dict[str, Any]  # name -> Arrow array [n]
     rows: IntArray  # [n]  number of each row, from 1, ascending
     broken: tuple[tuple[int, str], ...] = ()  # number and text of each broken line
+    notes: tuple[LogProblem, ...] = ()  # on how these rows were read
+    options: ReadingOptions = USUAL  # how texts are read
+    times: frozenset[str] = frozenset()  # columns of times, where texts may be timestamps
 
 
 @dataclass(frozen=True)
@@ -65,11 +96,42 @@ def numbered(batches: Iterable[Any], columns: Sequence[str]) -> Iterator[RawBatc
         yield RawBatch({name: batch.column(name) for name in columns}, rows)
 
 
-def bytes_of(path: Path) -> IO[bytes]:
+def bytes_of(path: Path) -> BufferedReader | gzip.GzipFile:
     """Open a file that may be compressed."""
-    if path.name.lower().endswith(".gz"):
-        return cast(IO[bytes], gzip.open(path, "rb"))
-    return path.open("rb")
+    return gzip.GzipFile(path, "rb") if is_compressed(path) else path.open("rb")
+
+
+def is_compressed(path: Path) -> bool:
+    """Return whether a file is compressed, by its name."""
+    return path.name.lower().endswith(".gz")
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return whether an error shows that what was unpacked before it may be wrong."""
+    has_wrong_sum = isinstance(error, gzip.BadGzipFile) and "Not a gzipped" not in str(error)
+    return has_wrong_sum or isinstance(error, zlib.error)
+
+
+def damaged(name: str, found: str) -> DamagedFileError:
+    """Return the error for a file of which no row can be trusted."""
+    return DamagedFileError(
+        f"{name} is damaged, so none of its rows are counted: {found}", COPY_AGAIN
+    )
+
+
+def not_in_encoding(what: str, error: UnicodeError) -> LogFileError:
+    """Return the error for a file that is not in the encoding that the user or the file says."""
+    encoding = getattr(error, "encoding", None)
+    return LogFileError(
+        f"{what}: {error if encoding is None else f'it is not {encoding}'}",
+        "set `encoding=` to what the file has, such as utf-8, utf-16, latin-1 or cp1252",
+    )
+
+
+def shown(text: str) -> str:
+    """Return the beginning of a text from a file, safe to print."""
+    start = text[:MOST_SHOWN]
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in start)[:MOST_SHOWN]
 
 
 def first_line(error: BaseException) -> str:

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mdpdsl.logs.readers.log_file import LogFile, RawBatch, numbered
+from mdpdsl.logs.readers.log_file import (
+    DAMAGE_ERRORS,
+    LogFile,
+    RawBatch,
+    damaged,
+    first_line,
+    numbered,
+)
+from mdpdsl.logs.reading_options import ReadingOptions
 
 ENDINGS = (".parquet", ".pq")
 
 
-def open_parquet(path: Path) -> LogFile:
+def open_parquet(path: Path, _options: ReadingOptions) -> LogFile:
     """Open a file and read the names of its columns."""
     import pyarrow.parquet as pq
 
@@ -18,7 +26,17 @@ def open_parquet(path: Path) -> LogFile:
         names = tuple(file.schema_arrow.names)
 
     def read(columns: Sequence[str], batch_rows: int) -> Iterator[RawBatch]:
-        with pq.ParquetFile(path) as file:
-            yield from numbered(file.iter_batches(batch_rows, columns=list(columns)), columns)
+        n_read = 0
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            try:
+                for batch in numbered(file.iter_batches(batch_rows, columns=[*columns]), columns):
+                    n_read += len(batch.rows)
+                    yield batch
+            except DAMAGE_ERRORS as error:
+                raise damaged(str(path), first_line(error)) from None
+            expected = file.metadata.num_rows
+        if n_read != expected:
+            found = f"it has {n_read:,} rows, and says that it has {expected:,}"
+            raise damaged(str(path), found)
 
     return LogFile(str(path), names, read)

@@ -25,6 +25,8 @@ MOST_TICKS, MOST_LETTERS = 7, 9
 
 #: The first places of the palette: transparent, so that the hatch shows, and grey for no pair.
 TRANSPARENT, NO_STATE, FIRST = 0, 1, 2
+#: What a cell without pairs is if it has an end.
+END = "an end"
 GREY = (0x8A, 0x90, 0x99)
 N_COLOURS = 256 - FIRST
 
@@ -96,7 +98,10 @@ def _panel(plane_map: PlaneMap, piece: MapSlice, colours: ColourRange, has_value
         shown = {
             "x": [f"{across.name} = {each}" for each in across.labels],
             "y": [f"{up.name} = {each}" for each in up.labels],
-            "v": [[_value(v) for v in row] for row in piece.values.tolist()],
+            "v": [
+                [_value(v, end) for v, end in zip(*rows, strict=True)]
+                for rows in zip(piece.values.tolist(), plane_map.has_end.tolist(), strict=True)
+            ],
         }
         data = f' data-cells="{text(json.dumps(shown, separators=(",", ":"), ensure_ascii=False))}"'
     total = bottom + 66
@@ -107,7 +112,7 @@ def _panel(plane_map: PlaneMap, piece: MapSlice, colours: ColourRange, has_value
         f'<image href="{uri}" x="{LEFT}" y="{TOP}" width="{width}" height="{height:.1f}" '
         f'preserveAspectRatio="none"{data}/>'
         f"{_across(across, bottom, width)}{_up(up, height)}{_bar(colours, bottom + 38, width)}"
-        f"</svg>{_absent(piece, is_visits=plane_map.figure.is_summed)}"
+        f"</svg>{_absent(plane_map, piece)}"
     )
 
 
@@ -148,18 +153,22 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checked)
 
 
-def _absent(piece: MapSlice, *, is_visits: bool) -> str:
-    values = piece.values
+def _absent(plane_map: PlaneMap, piece: MapSlice) -> str:
+    values, has_end = piece.values, plane_map.has_end
     marks = []
-    if np.isinf(values).any() or (is_visits and bool((values == 0).any())):
+    if np.isinf(values).any() or (plane_map.figure.is_summed and bool((values == 0).any())):
         marks.append('<li><span class="key hatched"></span>a pair was never visited</li>')
-    if np.isnan(values).any():
-        marks.append('<li><span class="key none"></span>no such pair</li>')
+    absent = [END] if np.isnan(values[has_end]).any() else []
+    absent += ["no such pair"] if np.isnan(values[~has_end]).any() else []
+    if absent:
+        marks.append(f'<li><span class="key none"></span>{" or ".join(absent)}</li>')
     return f'<ul class="legend">{"".join(marks)}</ul>' if marks else ""
 
 
-def _value(value: float) -> str:
-    return "" if math.isnan(value) else "never visited" if math.isinf(value) else number(value)
+def _value(value: float, has_end: bool) -> str:
+    if math.isnan(value):
+        return END if has_end else ""
+    return "never visited" if math.isinf(value) else number(value)
 
 
 def _across(axis: PlaneAxis, bottom: float, width: float) -> str:

@@ -53,10 +53,10 @@ def pair_figures(run: RunResult) -> dict[str, PairFigure]:
         ),
         PairFigure("error", "Estimation error", _mean_note(run, _ERRORS[reference.source]), errors),
     ]
-    radius = run.radius
-    if radius is not None:
-        note = f"l₁ radius of the confidence set, δ = {run.configuration.settings['delta']:g}"
-        found.append(PairFigure("radius", "Radius", note, radius, is_log=False))
+    if run.sets is not None:
+        named = f"{run.sets.kind}, δ = {run.sets.delta:g}, support {run.sets.support}"
+        note = f"l₁ radius of the confidence set ({named})"
+        found.append(PairFigure("radius", "Radius", note, run.sets.radius, is_log=False))
     return {figure.name: figure for figure in found}
 
 

@@ -54,6 +54,7 @@ class PlaneMap:
     up: PlaneAxis
     slices: tuple[MapSlice, ...]
     rule: str  # how the pairs of a cell were combined; empty if every cell has one pair
+    has_end: BoolArray  # [n_up, n_across]  whether a cell has an end, which has no pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,7 @@ class Plane:
     across_cell: IntArray  # [n_pairs]
     up_cell: IntArray  # [n_pairs]
     joined: tuple[str, ...]  # what else varies within a cell, except actions
+    has_end: BoolArray  # [n_up, n_across]
     is_pooled: bool = False  # whether neighbouring cells were combined
 
     @property
@@ -82,7 +84,8 @@ class Plane:
                 chosen = self.graph.pair_action == action
                 if chosen.any():
                     slices.append(MapSlice(label, self._joined(figure, chosen)))
-        return PlaneMap(figure, self.across, self.up, tuple(slices), self._rule(figure))
+        rule = self._rule(figure)
+        return PlaneMap(figure, self.across, self.up, tuple(slices), rule, self.has_end)
 
     def _joined(self, figure: PairFigure, chosen: BoolArray) -> FloatArray:
         """Return the sum of a figure in each cell, or the largest value."""
@@ -124,9 +127,10 @@ def plane_of(graph: TransitionGraph, axes: str | None = None, most_cells: int = 
     others = tuple(
         v.name for v in graph.states.variables if v.name not in (across, up) and v.size > 1
     )
-    return Plane(
-        graph, first, second, first_cell, second_cell, others, is_first_pooled or is_second_pooled
-    )
+    has_end = np.zeros((second.size, first.size), np.bool_)
+    has_end[_end_cells(graph, up, most_cells), _end_cells(graph, across, most_cells)] = True
+    is_pooled = is_first_pooled or is_second_pooled
+    return Plane(graph, first, second, first_cell, second_cell, others, has_end, is_pooled)
 
 
 def axis_names(graph: TransitionGraph) -> list[str]:
@@ -165,13 +169,27 @@ def _axis(graph: TransitionGraph, name: str, most: int) -> tuple[PlaneAxis, IntA
         cells = graph.states.cells(name)[graph.pair_state]
         variable = next(v for v in graph.states.variables if v.name == name)
         labels, edges = _labels(variable), variable.edges
-    factor = -(-len(labels) // most)
+    factor = _pooled(len(labels), most)
     if factor == 1:
         return PlaneAxis(name, tuple(labels), edges), cells, False
     starts = range(0, len(labels), factor)
     pooled = tuple(f"{labels[i]} … {labels[min(i + factor, len(labels)) - 1]}" for i in starts)
     borders = None if edges is None else np.append(edges[:-1:factor], edges[-1])
     return PlaneAxis(name, pooled, borders), cells // factor, True
+
+
+def _end_cells(graph: TransitionGraph, name: str, most: int) -> IntArray | slice:
+    """Return the cells of the ends along an axis; all of them if it is the action."""
+    ends = np.zeros(0, np.int64) if graph.ends is None else np.flatnonzero(graph.ends)
+    if not _is_state(graph, name):
+        return slice(None) if len(ends) else slice(0)
+    cells = graph.states.cells(name)[ends]
+    return cells // _pooled(next(v.size for v in graph.states.variables if v.name == name), most)
+
+
+def _pooled(n_cells: int, most: int) -> int:
+    """Return how many neighbouring cells are combined."""
+    return -(-n_cells // most)
 
 
 def _labels(variable: Variable) -> list[str]:

@@ -34,7 +34,7 @@ def draw_classes(graph: TransitionGraph, title: str) -> Canvas:
     structure = class_structure(graph)
     if structure.n_classes == 1:
         _add_node(canvas, replace(structure.nodes[0], is_closed=False), (0.0, 0.0), LARGEST_RADIUS)
-        add_heading(canvas, title, [size_note(graph), *_notes(structure)], _keys(structure))
+        add_heading(canvas, title, _notes(graph, structure), _keys(structure))
         return canvas
     radii = [_radius(node, graph.n_states) for node in structure.nodes]
     at = _positions(structure, radii)
@@ -45,7 +45,7 @@ def draw_classes(graph: TransitionGraph, title: str) -> Canvas:
         bend = arrow_bend(at, origin, target, max(*radii, 24.0), 5.0)
         start, end = at[origin].tolist(), at[target].tolist()
         canvas.curves.append(arrow(tuple(start), tuple(end), bend, gaps, ARROW, 1.2, 6.5))
-    add_heading(canvas, title, [size_note(graph), *_notes(structure)], _keys(structure))
+    add_heading(canvas, title, _notes(graph, structure), _keys(structure))
     return canvas
 
 
@@ -124,11 +124,14 @@ def _caption(node: ClassNode) -> str:
     return shorten(node.name, 22)
 
 
-def _notes(structure: ClassStructure) -> list[str]:
+def _notes(graph: TransitionGraph, structure: ClassStructure) -> list[str]:
+    notes = [size_note(graph)]
+    if graph.ends is not None:
+        notes.append("ends are not shown: after one, the next episode starts")
     if structure.n_classes == 1:
-        return ["one communicating class: every state reaches every other"]
+        return [*notes, "one communicating class: every state reaches every other"]
     closed = f"{structure.n_closed:,} of them closed" if structure.n_closed else "none closed"
-    notes = [f"{structure.n_classes:,} communicating classes, {closed}; numbers: states"]
+    notes.append(f"{structure.n_classes:,} communicating classes, {closed}; numbers: states")
     if structure.is_grouped:
         notes.append("small classes of similar depth are grouped, closed ones separately")
     return notes

@@ -74,11 +74,16 @@ def merge_moves(graph: TransitionGraph, moves: Moves) -> Moves:
 
 
 def absorbing_states(graph: TransitionGraph) -> BoolArray:
-    """Return which states no action leaves, [n_states]."""
-    absorbing = np.full(graph.n_states, graph.has_dynamics)
+    """Return which states no action leaves, except ends, in which there is none, [n_states]."""
+    absorbing = np.full(graph.n_states, graph.has_dynamics) & ~end_states(graph)
     origin = np.repeat(np.arange(graph.n_states), np.diff(graph.branch_start))
     absorbing[origin[origin != graph.successor]] = False
     return absorbing
+
+
+def end_states(graph: TransitionGraph) -> BoolArray:
+    """Return in which states episodes are over, [n_states]."""
+    return np.zeros(graph.n_states, np.bool_) if graph.ends is None else graph.ends
 
 
 def is_chain(graph: TransitionGraph, moves: Moves) -> bool:
@@ -86,18 +91,25 @@ def is_chain(graph: TransitionGraph, moves: Moves) -> bool:
     variables = graph.states.variables
     if len(variables) != 1 or variables[0].kind == "enum" or len(moves.pair) == 0:
         return False
-    step = np.abs(moves.target - graph.pair_state[moves.pair])
+    place = graph.states.indices(graph.states.codes)  # that of a twin is its state's
+    step = np.abs(place[moves.target] - graph.pair_state[moves.pair])
     return bool(np.mean(step <= 2) >= CHAIN_SHARE)
 
 
-def chain_layout(n_states: int) -> FloatArray:
-    """Place states on a line, which turns back at the end of every row, [n_states, 2]."""
-    row_length = CHAIN_ROW
+def chain_layout(graph: TransitionGraph) -> FloatArray:
+    """Place states on a line, which turns back at the end of every row, [n_states, 2].
+
+    Twins are above their states.
+    """
+    row_length, n_twins = CHAIN_ROW, graph.states.n_twins
+    n_states = graph.n_states - n_twins
     if n_states > CHAIN_ROW:  # rows of about equal length, three times as wide as high
         row_length = max(CHAIN_ROW, int(np.ceil(np.sqrt(1.5 * n_states))))
     row, column = np.divmod(np.arange(n_states), row_length)
     column = np.where(row % 2 == 0, column, row_length - 1 - column)
-    return np.stack([column, -row], axis=1).astype(np.float64)
+    position = np.stack([column, -row * (2 if n_twins else 1)], axis=1).astype(np.float64)
+    twins = position[graph.states.indices(graph.states.codes)[n_states:]]
+    return np.concatenate([position, twins + np.array([0.0, 1.0])])
 
 
 def ring_layout(n_states: int) -> FloatArray:

@@ -15,6 +15,7 @@ from mdpdsl.report.graph.layout import (
     Moves,
     absorbing_states,
     chain_layout,
+    end_states,
     is_chain,
     likely_moves,
     merge_moves,
@@ -28,6 +29,7 @@ from mdpdsl.report.graph.style import (
     action_keys,
     add_heading,
     label_tints,
+    last_keys,
     marked_starts,
     moves_note,
     size_note,
@@ -96,7 +98,7 @@ def arrow_bend(at: FloatArray, state: int, target: int, radius: float, least: fl
 def _positions(graph: TransitionGraph, moves: Moves, is_full: bool) -> FloatArray:
     n_states = graph.n_states
     if is_chain(graph, moves):
-        return chain_layout(n_states)
+        return chain_layout(graph)
     steps = np.zeros((n_states, n_states), dtype=np.bool_)
     if is_full:
         steps[np.repeat(np.arange(n_states), np.diff(graph.branch_start)), graph.successor] = True
@@ -112,7 +114,7 @@ def _positions(graph: TransitionGraph, moves: Moves, is_full: bool) -> FloatArra
 def _disc_size(graph: TransitionGraph, largest: float) -> tuple[float, float]:
     """Return the radius of the discs and the size of the letters so that all labels fit."""
     labels = [_lines(graph.states.label(s)) for s in range(graph.n_states)]
-    rim = 5.5 if absorbing_states(graph).any() else 2.5
+    rim = 5.5 if (absorbing_states(graph) | end_states(graph)).any() else 2.5
     for size in np.arange(LABEL_SIZE, LEAST_LABEL_SIZE - 0.1, -0.5):
         needed = max(
             math.hypot(max(text_width(t, float(size)) for t in lines), 1.05 * size * len(lines)) / 2
@@ -129,7 +131,9 @@ def _lines(label: str) -> list[str]:
         return [label]
     wide = max(6, round(1.6 * math.sqrt(len(label))))
     lines = [""]
-    for word in label.replace(", ", ", \0").replace("_", "_\0").replace(" = ", " = \0").split("\0"):
+    for mark in (", ", "_", " = "):
+        label = label.replace(mark, f"{mark}\0")
+    for word in label.replace(" (end)", " \0(end)").split("\0"):
         if lines[-1] and len(lines[-1] + word.rstrip()) > wide:
             lines.append("")
         lines[-1] += word
@@ -141,15 +145,14 @@ def _add_discs(
     canvas: Canvas, graph: TransitionGraph, at: FloatArray, radius: float, size: float
 ) -> None:
     tints = label_tints(graph).of_state
-    absorbing = absorbing_states(graph)
+    absorbing, ends = absorbing_states(graph), end_states(graph)
     starts = set(marked_starts(graph).tolist())
     for state in range(graph.n_states):
         x, y = float(at[state, 0]), float(at[state, 1])
         fill = tints[state] or PLAIN
-        width = 2.2 if state in starts else 1.1
-        canvas.discs.append(
-            Disc((x, y), radius, fill, is_double=bool(absorbing[state]), width=width)
-        )
+        width = 2.2 if state in starts or ends[state] else 1.1
+        is_double = bool(absorbing[state] or ends[state])
+        canvas.discs.append(Disc((x, y), radius, fill, is_double=is_double, width=width))
         lines = _lines(graph.states.label(state))
         for i, line in enumerate(lines):
             drop = (i - (len(lines) - 1) / 2) * 1.15 * size
@@ -278,9 +281,7 @@ def _keys(graph: TransitionGraph, actions: list[Key]) -> list[Key]:
     if len(marked_starts(graph)) > 0:
         keys.append(Key("start", INK, "start"))
     keys += label_tints(graph).keys
-    if absorbing_states(graph).any():
-        keys.append(Key("double", "white", "absorbing"))
-    return keys
+    return keys + last_keys(absorbing_states(graph), end_states(graph))
 
 
 def _free_angles(taken: list[float], n_angles: int) -> list[float]:

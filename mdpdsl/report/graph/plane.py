@@ -11,7 +11,13 @@ from mdpdsl.graph.appearance import MOST_COLOURS, action_colours, shorten
 from mdpdsl.graph.space import FloatArray, IntArray, Value, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.report.graph.canvas import INK, QUIET, Canvas, Cell, Disc, Text, arrow, text_width
-from mdpdsl.report.graph.layout import Moves, absorbing_states, likely_moves, merge_moves
+from mdpdsl.report.graph.layout import (
+    Moves,
+    absorbing_states,
+    end_states,
+    likely_moves,
+    merge_moves,
+)
 from mdpdsl.report.graph.network import move_width
 from mdpdsl.report.graph.style import (
     ARROW,
@@ -20,6 +26,7 @@ from mdpdsl.report.graph.style import (
     action_keys,
     add_heading,
     label_tints,
+    last_keys,
     marked_starts,
     moves_note,
     size_note,
@@ -35,6 +42,8 @@ FULL_PICTURE_N_STATES = 6
 MOST_CELLS_PER_STATE = 3
 #: The distance by which an arrow that wraps leaves the plane, in cells.
 BEYOND = 0.4
+#: The distance of a twin from its state, in cells, to the right and up.
+TWIN_PLACE = 0.31
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +53,13 @@ class _Axis:
     variable: Variable
     cells: IntArray  # [n_states]
     pitch: float
+    shift: FloatArray  # [n_states]  from the centre of the cell; 0 except for twins
     sign: int = 1
 
     @property
     def at(self) -> FloatArray:
         """The position of every state, [n_states]."""
-        return self.sign * self.pitch * self.cells.astype(np.float64)
+        return self.sign * self.pitch * self.cells + self.shift
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -63,7 +73,7 @@ class _Axis:
         step = self.cells[targets] - self.cells[states]
         if self.variable.wraps and size > 2:
             step = (step + (size - 1) // 2) % size - (size - 1) // 2
-        return self.sign * self.pitch * step.astype(np.float64)
+        return self.sign * self.pitch * step + self.shift[targets] - self.shift[states]
 
 
 def is_plane(graph: TransitionGraph) -> bool:
@@ -111,9 +121,12 @@ def _axes(graph: TransitionGraph) -> tuple[_Axis, _Axis]:
     pitches = [min(64.0, max(17.0, 640 / v.size)) for v in (first, second)]
     # Cells may be oblong, but not by much: directions are compared across axes.
     pitches = [min(p, 1.5 * min(pitches)) for p in pitches]
+    # A twin is drawn in a corner of its state's cell.
+    is_twin = np.arange(graph.n_states) >= graph.n_states - graph.states.n_twins
+    corner = np.where(is_twin, TWIN_PLACE, 0.0)
     return (
-        _Axis(first, graph.states.cells(first.name), pitches[0]),
-        _Axis(second, graph.states.cells(second.name), pitches[1], sign),
+        _Axis(first, graph.states.cells(first.name), pitches[0], pitches[0] * corner),
+        _Axis(second, graph.states.cells(second.name), pitches[1], pitches[1] * corner, sign),
     )
 
 
@@ -123,19 +136,31 @@ def _is_number(variable: Variable) -> bool:
 
 def _add_cells(canvas: Canvas, graph: TransitionGraph, across: _Axis, up: _Axis) -> None:
     tints = label_tints(graph).of_state
-    absorbing = absorbing_states(graph)
+    ends, rings = end_states(graph), _ring_radii(graph, across, up)
+    n_own = graph.n_states - graph.states.n_twins
     starts = set(marked_starts(graph).tolist())
     half = across.pitch / 2 - 0.6, up.pitch / 2 - 0.6
     dot = _dot(across, up)
     for state, (x, y) in enumerate(zip(across.at.tolist(), up.at.tolist(), strict=True)):
         box = (x - half[0], y - half[1], x + half[0], y + half[1])
-        canvas.cells.append(Cell(box, tints[state] or PLAIN, "#dcdfe4"))
-        if absorbing[state]:
-            canvas.discs.append(Disc((x, y), min(2.2 * dot, 9.0), "white", is_double=True))
+        if state < n_own:
+            canvas.cells.append(Cell(box, tints[state] or PLAIN, "#dcdfe4"))
+        if rings[state] > 0:
+            width = 2.2 if ends[state] else 1.1
+            ring = Disc((x, y), float(rings[state]), "white", is_double=True, width=width)
+            canvas.discs.append(ring)
         elif state in starts:
             canvas.discs.append(Disc((x, y), 1.45 * dot, INK))
         else:
             canvas.discs.append(Disc((x, y), 0.62 * dot, "#9aa0a8", "#9aa0a8", width=0.0))
+
+
+def _ring_radii(graph: TransitionGraph, across: _Axis, up: _Axis) -> FloatArray:
+    """Return the radius of the ring of every state that nothing leaves, 0 for others."""
+    is_last = absorbing_states(graph) | end_states(graph)
+    radii = np.where(is_last, min(2.2 * _dot(across, up), 9.0), 0.0)
+    radii[graph.n_states - graph.states.n_twins :] *= 0.75
+    return radii
 
 
 def _dot(across: _Axis, up: _Axis) -> float:
@@ -158,6 +183,7 @@ def _add_moves(
     size = min(across.pitch, up.pitch)
     lane = min(4.2, 0.075 * size)
     gap = 1.7 * _dot(across, up)
+    gaps = np.maximum(gap, _ring_radii(graph, across, up) + 1.5)
     limits = (*across.ends, *up.ends)
     for i, pair in enumerate(moves.pair.tolist()):
         action = int(graph.pair_action[pair])
@@ -173,7 +199,7 @@ def _add_moves(
             (float(begin[0]), float(begin[1])),
             (float(end[0]), float(end[1])),
             -0.07 * far if is_long else 0.0,
-            (gap, gap),
+            (gap, float(gaps[moves.target[i]])),
             colours[action],
             0.8 * move_width(float(moves.probability[i])),
             min(5.0, 0.14 * size),
@@ -238,6 +264,4 @@ def _keys(graph: TransitionGraph, actions: list[Key]) -> list[Key]:
     if len(marked_starts(graph)) > 0:
         keys.append(Key("dot", INK, "start"))
     keys += label_tints(graph).keys
-    if absorbing_states(graph).any():
-        keys.append(Key("double", "white", "absorbing"))
-    return keys
+    return keys + last_keys(absorbing_states(graph), end_states(graph))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdpdsl.graph.appearance import MOST_COLOURS, shorten
-from mdpdsl.graph.space import IntArray
+from mdpdsl.graph.space import BoolArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.report.graph.canvas import INK, QUIET, Canvas, Cell, Curve, Disc, Text, text_width
 
@@ -25,7 +25,10 @@ ARROW = "#5b6470"
 
 @dataclass(frozen=True)
 class Key:
-    """An entry of a legend: a sign (`arrow`, `fill`, `start`, `dot`, `double`, `none`), a name."""
+    """An entry of a legend: a sign and a name.
+
+    Signs are `arrow`, `fill`, `start`, `dot`, `double`, `end` and `none`.
+    """
 
     kind: str
     colour: str
@@ -67,6 +70,12 @@ def label_tints(graph: TransitionGraph) -> Tints:
     return Tints(tuple(tint.get(s, "") for s in sets), tuple(keys))
 
 
+def last_keys(absorbing: BoolArray, ends: BoolArray) -> list[Key]:
+    """Return the legend of the states that no action leaves."""
+    keys = [Key("double", "white", "absorbing")] if absorbing.any() else []
+    return [*keys, Key("end", "white", "end")] if ends.any() else keys
+
+
 def marked_starts(graph: TransitionGraph) -> IntArray:
     """Return the initial states to mark: none if more than half of all states are initial."""
     starts = np.flatnonzero(graph.initial > 0)
@@ -76,12 +85,15 @@ def marked_starts(graph: TransitionGraph) -> IntArray:
 def size_note(graph: TransitionGraph) -> str:
     """Return the size of a model, and where it starts if that is not marked."""
     parts = [_count(graph.n_states, "state"), _count(graph.n_pairs, "pair")]
+    can_start = np.ones(graph.n_states, np.bool_) if graph.ends is None else ~graph.ends
+    if not can_start.all():
+        parts.insert(1, _count(int((~can_start).sum()), "end"))
     if graph.has_dynamics:
         parts.append(_count(graph.n_branches, "branch", "branches"))
     else:
         parts.append("dynamics unknown")
     if len(marked_starts(graph)) == 0:
-        is_all = bool(np.all(graph.initial > 0))
+        is_all = bool(np.all(graph.initial[can_start] > 0))
         parts.append("starts anywhere" if is_all else "starts in many states")
     return " · ".join(parts)
 
@@ -155,8 +167,9 @@ def _add_key(canvas: Canvas, key: Key, x: float, y: float) -> None:
         canvas.curves.append(Curve(points, INK, 1.6, 7.0))
     elif key.kind == "dot":
         canvas.discs.append(Disc((x + 11, y), 4.0, key.colour))
-    elif key.kind == "double":
-        canvas.discs.append(Disc((x + 11, y), 6.0, key.colour, is_double=True))
+    elif key.kind in ("double", "end"):
+        width = 2.2 if key.kind == "end" else 1.1
+        canvas.discs.append(Disc((x + 11, y), 6.0, key.colour, is_double=True, width=width))
     indent = 0 if key.kind == "none" else 24
     canvas.texts.append(Text((x + indent, y), key.name, LEGEND_SIZE, INK, "left"))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 
 from mdpdsl.estimate.run_result import RunResult
+from mdpdsl.graph.describe import states_and_ends
 from mdpdsl.report.figures.heat_map import (
     heat_map,
     selector,
@@ -96,7 +97,7 @@ def _page_title(runs: Sequence[RunResult]) -> str:
 def _group_head(runs: Sequence[RunResult]) -> str:
     run = runs[0]
     graph = run.graph
-    size = f"{graph.n_states:,} states · {graph.n_actions:,} actions · {graph.n_pairs:,} pairs"
+    size = f"{states_and_ends(graph)} · {graph.n_actions:,} actions · {graph.n_pairs:,} pairs"
     title = "" if run.model.title is None else f'<p class="lead">{text(run.model.title)}</p>'
     what = text(run.label) if len(runs) == 1 else f"{len(runs)} runs compared"
     return (

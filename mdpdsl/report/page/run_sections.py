@@ -7,6 +7,7 @@ from typing import Any
 
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.graph.appearance import MOST_STATES
+from mdpdsl.graph.describe import states_and_ends
 from mdpdsl.graph.space import Value
 from mdpdsl.report.figures.pair_figures import pair_figures, worst_pairs
 from mdpdsl.report.figures.plane_map import value_text
@@ -74,6 +75,8 @@ def notes(run: RunResult) -> list[str]:
         found.append("The true model is unknown: L, c and errors are those of the estimate (ĉ).")
     if run.reference.source == "log":
         found.append("The true model is unknown: c and errors are relative to the whole log.")
+    if run.sets is not None:
+        found.append(f"Confidence sets – {run.sets.described}. They hold {run.sets.holds}.")
     n_failed = round(run.figures.failure_rate * run.figures.n_trials)
     if 0 < n_failed < run.figures.n_trials:
         failures = f"{n_failed} of {run.figures.n_trials} trials never visited some pair"
@@ -134,7 +137,7 @@ def settings_section(run: RunResult) -> str:
     rows = [
         ("model", f"{text(configuration.model)}{_title(run)}"),
         ("hash", f"<code>{text(configuration.hash)}</code>"),
-        ("size", f"{graph.n_states:,} states, {graph.n_pairs:,} pairs"),
+        ("size", f"{states_and_ends(graph)}, {graph.n_pairs:,} pairs"),
         ("what", text(f"{_DOINGS[run.kind]}{_system(run)}")),
     ]
     if configuration.parameters:

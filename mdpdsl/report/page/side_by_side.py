@@ -49,21 +49,20 @@ def comparison_table(runs: Sequence[RunResult], labels: Sequence[str]) -> str:
 
 
 def ratio_chart(runs: Sequence[RunResult], labels: Sequence[str], name: str) -> str:
-    """Return a chart of the ratios to the optimum; empty if no optimum is known."""
-    if all(run.optimum is None for run in runs):
-        return ""
-    rows = []
-    for run, label in zip(runs, labels, strict=True):
-        least, figures = run.optimum or {}, run.figures
-        rows.append(
-            RatioRow(
-                label,
-                run.ratio("worst"),
-                _share(figures.worst_se, least.get("worst")),
-                run.ratio("average"),
-                _share(figures.average_se, least.get("average")),
-            )
+    """Return a chart of the ratios to the optimum, of the runs that have one; empty if none has."""
+    rows = [
+        RatioRow(
+            label,
+            run.ratio("worst"),
+            _share(run.figures.worst_se, run.optimum["worst"]),
+            run.ratio("average"),
+            _share(run.figures.average_se, run.optimum["average"]),
         )
+        for run, label in zip(runs, labels, strict=True)
+        if run.optimum is not None
+    ]
+    if not rows:
+        return ""
     caption = "<b>Relative to the optimum</b> <span>less is better; bars are standard errors</span>"
     return (
         f'<figure class="plot" id="{name}-ratios"><figcaption>{caption}</figcaption>'

@@ -164,6 +164,17 @@ def test_actions_that_do_not_fit_are_refused(space: Any, declared: str, message:
         GymSystem(Fixed(spaces.Discrete(2), space), actions_of(declared), seed=0, name="Test-v0")
 
 
+@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True), (True, True)])
+def test_terminated_and_truncated_are_kept_apart(flags: tuple[bool, bool]) -> None:
+    class Stopping(Fixed):
+        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            return self.observation, 0.0, np.bool_(flags[0]), flags[1], {}  # type: ignore[return-value]
+
+    env = Stopping(spaces.Discrete(2), spaces.Discrete(2), 0)
+    system = GymSystem(env, actions_of("action a, b"), seed=0)
+    assert system.step({"action": "a"})[1:] == flags
+
+
 def test_every_episode_has_a_seed_of_its_own_from_the_run_s() -> None:
     def seeds(seed: int, episodes: list[int]) -> list[int | None]:
         env = Fixed(spaces.Discrete(2), spaces.Discrete(2), 0)

@@ -11,7 +11,7 @@ import pytest
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import RunError
 from mdpdsl.explore.live.journal import LiveLog
-from mdpdsl.explore.live.observed import LiveColumns, live_columns
+from mdpdsl.explore.live.observed import LiveColumns, live_columns, text_of
 from mdpdsl.logs.count import count_logs
 from tests.explore.systems import walk_model
 
@@ -28,6 +28,11 @@ def columns_of(model: Model) -> LiveColumns:
     return live_columns(model.checked, ("note", "x"), "the rig")
 
 
+def row_of(note: str, x: str, *, ended: bool = False, cut: bool = False) -> list[str]:
+    """Return the fields of a row between its time and its actions."""
+    return [note, x, text_of(ended), text_of(cut)]
+
+
 def write_steps(log: LiveLog) -> list[bytes]:
     """Write two episodes, and return the file after each write."""
     found = []
@@ -35,14 +40,14 @@ def write_steps(log: LiveLog) -> list[bytes]:
     def keep() -> None:
         found.append(log.path.read_bytes())
 
-    log.begin(0, 0, ['he said "no", twice', "3"])
+    log.begin(0, 0, row_of('he said "no", twice', "3"))
     keep()
     for time in (1, 2, 3):
-        log.step(time % 4, 0, time, ["plain", str(3 + time)])
+        log.step(time % 4, 0, time, row_of("plain", str(3 + time), ended=time == 3))
         keep()
-    log.begin(1, 0, ["two\nlines", "7"])
+    log.begin(1, 0, row_of("two\nlines", "7"))
     keep()
-    log.step(2, 1, 1, ["ä", "8"])
+    log.step(2, 1, 1, row_of("ä", "8", cut=True))
     keep()
     return found
 
@@ -72,9 +77,9 @@ def test_wherever_the_file_is_cut_no_whole_observation_is_lost(tmp_path: Path) -
         path.write_bytes(whole[:end])
         mended = LiveLog(path, columns_of(model))
         mended.close()
-        # A row is whole where the comma after its last observation is: count those.
+        # A row is whole where the comma after its flags is: count those.
         rows = whole[:end].split(b"\n")[1:]
-        n_whole = sum(_n_commas(row) >= 4 for row in rows)
+        n_whole = sum(_n_commas(row) >= 6 for row in rows)
         lines = path.read_bytes().split(b"\n")[1:-1]
         assert len(lines) == n_whole
         assert not lines or lines[-1].endswith(b",,")
@@ -90,11 +95,20 @@ def _n_commas(row: bytes) -> int:
 
 
 #: A block that the disk has not written reads as zeros; what comes after it is another time's.
-HOLE = b"\0" * 40 + b"\n1,2,plain,5,,\n"
+HOLE = b"\0" * 40 + b"\n1,2,plain,5,false,false,,\n"
 
 
 @pytest.mark.parametrize(
-    "rubbish", [b"\0" * 40, HOLE, b"1,2,\xff\xfe", b"garbage", b"1,2,plain,5\n"]
+    "rubbish",
+    [
+        b"\0" * 40,
+        HOLE,
+        b"1,2,\xff\xfe",
+        b"garbage",
+        b"1,2,plain,5\n",
+        b"1,2,plain,5,true",
+        b"1,2,plain,5,false,false\n",
+    ],
 )
 def test_rubbish_behind_the_last_row_is_cut_off(tmp_path: Path, rubbish: bytes) -> None:
     model = walk_model(MODEL)
@@ -114,8 +128,8 @@ def test_a_log_continues_behind_what_was_mended(tmp_path: Path) -> None:
     with log.path.open("ab") as file:
         file.write(b"1,2,torn")
     again = LiveLog(log.path, columns_of(model))
-    again.begin(2, 0, ["", "1"])
-    again.step(0, 2, 1, ["", "2"])
+    again.begin(2, 0, row_of("", "1"))
+    again.step(0, 2, 1, row_of("", "2"))
     again.close()
     assert transitions(model, log.path) == 5
 
@@ -149,6 +163,17 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
         LiveLog(tmp_path / "log.csv", others)
 
 
+def test_a_log_of_an_earlier_version_continues_without_flags(tmp_path: Path) -> None:
+    model = walk_model(MODEL)
+    before = b"episode,time,note,x,a,b\n0,0,one,3,,\n"
+    (tmp_path / "log.csv").write_bytes(before)
+    log = LiveLog(tmp_path / "log.csv", columns_of(model))
+    assert log.columns.flags == ()
+    log.step(0, 0, 1, ["two", "4"])
+    log.close()
+    assert log.path.read_bytes() == before.replace(b",,", b",1,10") + b"0,1,two,4,,\n"
+
+
 def test_what_is_written_is_on_the_disk_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,5 +185,5 @@ def test_what_is_written_is_on_the_disk_now_and_then(
     log = LiveLog(tmp_path / "log.csv", columns_of(walk_model(MODEL)))
     for step in range(40):
         clock[0] = step / 8
-        log.begin(step, 0, ["", "1"])
+        log.begin(step, 0, row_of("", "1"))
     assert synced == [1.125, 2.25, 3.375, 4.5]

@@ -10,6 +10,8 @@ from mdpdsl.explore.live.observed import live_columns, suggested_block
 
 SPACES = "mdp rig\nstate x in 0..3\n"
 NAMED = SPACES + "action left, right\n"
+#: The columns for how an episode stopped, unless the model or the system has others.
+FLAGS = ("terminated", "truncated")
 
 
 def columns(text: str, *observed: str) -> tuple[str, ...]:
@@ -21,21 +23,47 @@ def texts(text: str, *observed: str) -> tuple[tuple[str, ...], ...]:
 
 
 def test_without_a_block_variables_have_their_own_names() -> None:
-    assert columns(NAMED, "x", "more") == ("episode", "time", "x", "more", "action")
+    assert columns(NAMED, "x", "more") == ("episode", "time", "x", "more", *FLAGS, "action")
     assert texts(NAMED, "x") == (("left",), ("right",))
 
 
 def test_a_block_names_the_columns() -> None:
     text = NAMED + "log { episode = run time = t x = floor(obs_0) action = button }"
-    assert columns(text, "obs_0") == ("run", "t", "obs_0", "button")
+    assert columns(text, "obs_0") == ("run", "t", "obs_0", *FLAGS, "button")
 
 
 def test_a_variable_named_like_the_time_or_the_episode_keeps_its_name() -> None:
     text = "mdp rig\nstate episode in 0..3\nstate time in 0..3\naction a"
     assert columns(text, "episode", "time") == (
         *("live_episode", "live_time"),
-        *("episode", "time", "action"),
+        *("episode", "time", *FLAGS, "action"),
     )
+
+
+def test_a_block_names_the_columns_for_how_an_episode_stopped() -> None:
+    text = NAMED + "log { ended = broken  cut = late }"
+    assert columns(text, "x") == ("episode", "time", "x", "broken", "late", "action")
+
+
+@pytest.mark.parametrize(
+    ("block", "observed", "expected"),
+    [
+        ("", ("x", "terminated"), ("truncated",)),
+        ("", ("x", "truncated"), ("terminated",)),
+        ("log { ended = hot > 80 }", ("x", "hot"), ("truncated",)),
+        ("log { ended = hot > 80  cut = late }", ("x", "hot", "late"), ()),
+    ],
+)
+def test_what_is_observed_needs_no_column_for_how_an_episode_stopped(
+    block: str, observed: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    found = live_columns(mdpdsl.loads(NAMED + block).checked, observed, "the rig")
+    assert found.flags == expected
+
+
+def test_a_variable_named_like_a_flag_keeps_its_name() -> None:
+    text = "mdp rig\nstate terminated in bool\naction a"
+    assert columns(text, "terminated") == ("episode", "time", "terminated", "truncated", "action")
 
 
 @pytest.mark.parametrize(
@@ -70,6 +98,9 @@ def test_an_expression_of_an_action_is_turned_around(
         (NAMED, ["x", "next_x"], "`next_x`, which a log reads as a next value"),
         (NAMED + "log { x = a next_x = b }", ["a", "b"], "gives next values"),
         (NAMED + "log { time = t episode = t }", ["x"], "both in the column `t`"),
+        (NAMED + "log { time = t ended = t }", ["x"], "both in the column `t`"),
+        (NAMED + "log { action = truncated }", ["x"], "both in the column `truncated`"),
+        (NAMED + "log { ended = hot > 80 }", ["x"], "no column `hot`.*reads for `ended`"),
         (NAMED + "log { time = t^2 }", ["x"], "computes `time`"),
         (NAMED + "log { episode = floor(t / 100) }", ["x"], "computes `episode`"),
         (SPACES + "action u in 0..2\nlog { u = a + b }", ["x"], "cannot be inverted"),
@@ -91,5 +122,5 @@ def test_a_time_in_seconds_can_be_followed() -> None:
 def test_the_suggested_block_works(observed: tuple[str, ...]) -> None:
     text = "mdp rig\nstate x in 0..3\nstate y in [0, 1] bins 2\naction a"
     block = suggested_block(mdpdsl.loads(text).checked, observed)
-    assert columns(f"{text}\n{block}", *observed)[2:-1] == observed
+    assert columns(f"{text}\n{block}", *observed)[2:-1] == (*observed, *FLAGS)
     assert "y = y" in block or "y" not in observed

@@ -94,20 +94,21 @@ def test_states_and_rejections_are_those_of_the_log(
         log = LiveLog(Path(folder) / "log.csv", columns)
         live = Observer(model.checked, model.graph, columns, log.path)
         states = []
-        for row, values in enumerate(observed):
+        for row, seen in enumerate(observed):
+            values = seen | dict.fromkeys(columns.flags, False)
             texts = texts_of(values)
             # Each row an action after the last: so all but the first are where a step led to.
             if row == 0:
                 log.begin(0, 0, texts)
             else:
                 log.step(row % 2, 0, row, texts)
-            found = live.state(values, texts, row + 1)
-            states.append(-1 if found is None else found)
+            found = live.read(values, texts, row + 1)
+            states.append(-1 if found is None else found.state)
         log.close()
         reader = Observer(model.checked, model.graph, columns, log.path)
         replay = reader.replay()
     acted = [row for row in range(len(rows) - 1) if states[row] >= 0]
-    assert replay.next_state.tolist() == [states[row + 1] for row in acted]
+    assert replay.arrival.tolist() == [states[row + 1] for row in acted]
     assert model.graph.pair_state[replay.pair].tolist() == [states[row] for row in acted]
     assert live.rejected.counts == reader.rejected.counts
     for reason, number in live.rejected.counts.items():

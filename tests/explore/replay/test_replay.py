@@ -24,6 +24,7 @@ from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.order import LoggedTransitions, TransitionOrder
 from mdpdsl.simulate.trajectory import Schedule, draw_trajectory
+from tests.logs.plain_logs import add_steps
 
 SPACES = mdpdsl.loads("mdp spaces\nstate x in 0..3\naction a, b\n").graph
 
@@ -34,7 +35,7 @@ def logged_steps(graph: TransitionGraph, steps: Sequence[Step]) -> LoggedTransit
     """Take steps for a log; an episode starts where a step does not follow the one before."""
     order = TransitionOrder(graph)
     codes = [graph.pair(s, a) * graph.n_states + t for s, a, t in steps]
-    order.add_whole(np.array(codes, np.int64))
+    add_steps(order, graph, np.array(codes, np.int64))
     return order.transitions()
 
 
@@ -42,7 +43,7 @@ def random_log(graph: TransitionGraph, n_steps: int, seed: int) -> LoggedTransit
     """Return what the random policy sees in one episode."""
     (rows,) = draw_trajectory(graph, Schedule(n_steps), np.random.default_rng(seed))
     order = TransitionOrder(graph)
-    order.add_whole(rows.pair[:-1] * graph.n_states + rows.state[1:])
+    add_steps(order, graph, rows.pair[:-1] * graph.n_states + rows.state[1:])
     return order.transitions()
 
 
@@ -78,17 +79,17 @@ def plain_replay(
     while len(done) < len(steps):
         action = explorer.act(state)
         pair = (names[state], action)
-        if names[state] not in left:
+        if not queues[pair]:
+            return done, "empty", pair
+        following = names.index(queues[pair].popleft())
+        done.append((names[state], action, names[following]))
+        is_over = names[following] not in left
+        explorer.observe(state, int(action), following, cut=is_over)
+        state = following
+        if is_over and len(done) < len(steps):
             if not starts:
                 return done, "no start", None
-            following = names.index(starts.popleft())
-        elif not queues[pair]:
-            return done, "empty", pair
-        else:
-            following = names.index(queues[pair].popleft())
-            done.append((names[state], action, names[following]))
-        explorer.observe(state, int(action), following)
-        state = following
+            state = names.index(starts.popleft())
     assert graph.n_states == len(names)
     return done, "all", None
 
@@ -206,7 +207,13 @@ def walk(explorer: Explorer, experience: LoggedExperience, n_moves: int) -> None
     for _ in range(n_moves):
         state = experience.state
         action = explorer.act(state)
-        explorer.observe(state, action, experience.step(action))
+        outcome = experience.answer(action)
+        if outcome is not None:
+            explorer.observe(state, action, *outcome)
+            if outcome.ended or outcome.cut:
+                experience.begin()
+        if experience.has_ended:
+            raise LogEndedError(experience.end_text)
 
 
 def short_episodes(seed: int, n: int = 400) -> LogQueues:
@@ -225,7 +232,8 @@ def short_episodes(seed: int, n: int = 400) -> LogQueues:
 
 def test_a_log_of_short_episodes_continues_with_the_next_episode() -> None:
     log = short_episodes(seed=0)
-    assert log.restarts.tolist() == [False] * 6 + [True]  # one pair is the end, in 3
+    assert log.graph.n_pairs == 6  # none in 3
+    assert log.is_cut.tolist() == [False] * 3 + [True]  # the log does not say that it is an end
     result = replayed(log, algorithm="random")
     assert result.replay is not None
     assert result.replay.restarts > 100
@@ -374,3 +382,19 @@ def test_a_log_without_transitions_cannot_be_replayed() -> None:
     empty = TransitionOrder(SPACES).transitions()
     with pytest.raises(ValueError, match="no transition"):
         log_queues(SPACES, empty)
+
+
+def test_a_replay_and_a_warm_start_read_logs_with_the_options_of_estimate(tmp_path: Path) -> None:
+    model = mdpdsl.loads(
+        "mdp m  state x in [0, 1] bins 2  action a, b  noise w ~ uniform(0, 1)  x' = w"
+    )
+    rows = "".join(f"0,{1 + 7 * (k % 2)};{'ab'[k % 3 == 0]}\n" for k in range(9))
+    log = tmp_path / "log.csv"
+    log.write_text(f"x;action\n{rows}")
+    run = mdpdsl.explore(model, log=str(log), decimal=",")
+    assert run.record()["log"]["reading"] == {"decimal": ","}
+    assert run.record()["log"]["transitions"] == 8
+    warm = mdpdsl.explore(model, warm_start=[str(log)], decimal=",", steps=10)
+    assert warm.record()["warm_start"]["transitions"] == 8
+    with pytest.raises(mdpdsl.SettingsError, match="`decimal=` is about a log"):
+        mdpdsl.explore(model, decimal=",")

@@ -14,6 +14,7 @@ from mdpdsl.graph.space import FloatArray
 from mdpdsl.report.figures.colours import ColourRange, colour_ranges
 from mdpdsl.report.figures.pair_figures import PairFigure, pair_figures
 from mdpdsl.report.figures.plane_map import AxesError, axis_names, plane_of
+from tests.graph.twins import settled
 
 TAXI = mdpdsl.load("taxi").graph
 
@@ -53,6 +54,20 @@ def test_pooling_keeps_sums_and_maxima(most: int, seed: int) -> None:
     largest = plane.map(figure(values, False)).slices[0].values
     assert np.nansum(summed) == pytest.approx(values.sum())
     assert np.nanmax(largest) == values.max()
+
+
+@pytest.mark.parametrize("most", [2, 4, 5, 256])
+def test_cells_with_ends_are_marked_and_pooled(most: int) -> None:
+    graph = settled(mdpdsl.load("riverswim", n=9).graph, {3: 0.5, 8: 1.0})
+    values = np.ones(graph.n_pairs)
+    plane = plane_of(graph, None, most)
+    found = plane.map(figure(values, True))
+    factor = -(-9 // most)
+    assert found.has_end.all(axis=0).tolist() == [
+        c in (3 // factor, 8 // factor) for c in range(plane.across.size)
+    ]
+    assert (found.has_end.any(axis=0) == found.has_end.all(axis=0)).all()  # for every action
+    assert np.nansum(found.slices[0].values) == graph.n_pairs
 
 
 def test_a_map_says_how_pairs_were_combined(made: dict[str, Path]) -> None:

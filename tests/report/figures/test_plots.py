@@ -23,6 +23,7 @@ HAS = {
     "explore": [*TIMES, "ratios", *MAPS, "graph"],
     "single": [*TIMES, "ratios", *MAPS, "graph"],
     "estimate": [*MAPS, "radius", "graph"],
+    "ends": [*MAPS, "radius", "graph"],
     "replay": [*MAPS, "graph"],
     "live": [*MAPS, "radius", "graph"],
     "compare": [*TIMES, "ratios", *MAPS, "graph"],

@@ -12,12 +12,19 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle
+from matplotlib.patches import Circle, Rectangle
 from matplotlib.text import Text
 
+from mdpdsl.formats.dot import to_dot
 from mdpdsl.graph.class_structure import MOST_CLASSES, class_structure
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.report.graph.layout import likely_moves, merge_moves, stress_layout
+from mdpdsl.report.graph.layout import (
+    chain_layout,
+    is_chain,
+    likely_moves,
+    merge_moves,
+    stress_layout,
+)
 from mdpdsl.report.graph.picture import draw_graph, graph_figure
 from tests.graph.build import (
     countdown,
@@ -32,11 +39,14 @@ from tests.graph.build import (
     slippery_grid,
     weather,
 )
+from tests.graph.twins import settled
 
 #: Pixels at 100 dots per inch by which the boxes of two texts may touch.
 TOUCH = 1.0
 LARGEST_SVG = 260_000
 MOST_INCHES = 25.0
+#: How bold the rings of ends are.
+END_WIDTH = 2.2
 
 
 def unknown(graph: TransitionGraph) -> TransitionGraph:
@@ -83,6 +93,14 @@ GRAPHS: dict[str, Callable[[], TransitionGraph]] = {
     "twenty classes": lambda: countdown(20, 30),
     "three hundred classes": lambda: countdown(300, 4),
     "five thousand classes": lambda: scattered(5000),
+    "twins of a chain": lambda: settled(riverswim(), {2: 0.5, 5: 0.9}),
+    "twins of a long chain": lambda: settled(riverswim(40), {3: 0.5, 20: 0.5, 39: 0.5}),
+    "twins of a grid": lambda: settled(slippery_grid(4), {3: 0.5, 5: 0.3, 10: 1.0, 15: 1.0}),
+    "twins of 60": lambda: settled(
+        random_graph(60, 3, 3, np.random.default_rng(0)), {7: 0.5, 9: 1.0, 30: 0.1}
+    ),
+    "large with ends": lambda: settled(ruin(300), {0: 1.0, 299: 1.0, 50: 0.5}),
+    "unknown grid with ends": lambda: unknown(settled(slippery_grid(5), {2: 0.5, 24: 1.0})),
     "unknown": lambda: unknown(riverswim()),
     "unknown grid": lambda: unknown(slippery_grid(5)),
     "unknown and large": lambda: unknown(ruin(1000)),
@@ -256,3 +274,70 @@ def test_text_that_looks_like_mathematics_is_drawn_as_it_is(tmp_path: Path) -> N
     content = (tmp_path / "odd.svg").read_text(encoding="utf-8")
     assert "costs $5 &amp; &lt;more&gt; than $3" in content
     assert "$x^2$" in content
+
+
+def bold_rings(figure: Figure) -> list[Circle]:
+    """Return the rings of ends: bold, with another ring inside."""
+    return [
+        disc
+        for disc in discs(figure)
+        if disc.get_linewidth() == END_WIDTH
+        and any(d.center == disc.center and d.radius < disc.radius for d in discs(figure))
+    ]
+
+
+def test_ends_are_bold_double_discs_with_no_arrow_out() -> None:
+    graph = settled(riverswim(), {5: 1.0})
+    figure = graph_figure(graph)
+    assert len(bold_rings(figure)) == 2  # the end, and its place in the legend
+    assert "end" in words(figure)
+    assert "absorbing" not in words(figure)
+    assert f"6 states · 1 end · 10 pairs · {graph.n_branches} branches" in words(figure)
+    assert not bold_rings(graph_figure(riverswim()))
+    assert "end" not in words(graph_figure(riverswim()))
+    absorbing = graph_figure(ruin(9))
+    assert "absorbing" in words(absorbing)
+    assert not bold_rings(absorbing)
+
+
+def test_twins_are_above_their_state_in_a_chain() -> None:
+    graph = settled(riverswim(), {2: 0.9, 4: 0.9})
+    moves = likely_moves(graph)
+    assert is_chain(graph, moves)
+    at = chain_layout(graph)
+    assert at[6:].tolist() == [[2.0, 1.0], [4.0, 1.0]]
+    assert len(bold_rings(graph_figure(graph))) == 3
+    assert "(end)" in words(graph_figure(graph))
+
+
+def test_a_twin_shares_the_cell_of_its_state() -> None:
+    grid = slippery_grid(4)
+    figure = graph_figure(settled(grid, {3: 0.5, 5: 0.3}))
+    cells = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    plain = [p for p in graph_figure(grid).axes[0].patches if isinstance(p, Rectangle)]
+    assert len(cells) == len(plain)
+    assert len(bold_rings(figure)) == 3
+
+
+def test_a_large_graph_with_ends_shows_the_classes_of_its_closed_graph() -> None:
+    rows: list[dict[int, dict[int, float]]] = [
+        {0: {(s + 1) % 300: 0.5, max(s - 1, 0): 0.5}} for s in range(300)
+    ]
+    graph = settled(graph_from_rows(rows), {299: 1.0})
+    structure = class_structure(graph)
+    assert sum(node.n_states for node in structure.nodes) == 299
+    assert structure.n_classes == 1
+    assert "every state reaches every other" in " ".join(words(graph_figure(graph)))
+    assert "ends are not shown: after one, the next episode starts" in words(graph_figure(graph))
+
+
+def test_a_model_that_starts_everywhere_but_in_its_ends_says_so() -> None:
+    graph = riverswim()
+    everywhere = settled(replace(graph, initial=np.full(6, 1 / 6)), {2: 0.5})
+    assert "starts anywhere" in " ".join(words(graph_figure(everywhere)))
+
+
+def test_dot_gives_ends_a_double_border() -> None:
+    text = to_dot(settled(riverswim(4), {3: 0.5}))
+    assert [line.split()[0] for line in text.splitlines() if "peripheries=2" in line] == ["s4"]
+    assert "3 (end)" in text

@@ -150,7 +150,7 @@ class Tracking:
         done, first = stage.step, self.records[-1] if self.records else stage
         found_at = done if stage.states_seen > first.states_seen else first.found_at
         spent = 0.0 if self.settings.anytime else self._spent(done)
-        has_all = stage.states_seen == self.spaces.n_states
+        has_all = stage.states_seen == self.spaces.n_states - self._n_ends
         has_enough = done >= SEVERAL * self.spaces.n_pairs or spent >= COLD_SHARE
         if (has_enough and (has_all or found_at <= STALE * done)) or spent >= MOST_COLD:
             return None
@@ -159,6 +159,10 @@ class Tracking:
             shortest = max(1, min(FIRST_LOOK, int(COLD_SHARE * self.settings.steps)))
         steps = done + max(shortest, int(done * (LOOK_FACTOR - 1))) - first.step
         return replace(first, steps=steps, states_seen=stage.states_seen, found_at=found_at)
+
+    @property
+    def _n_ends(self) -> int:
+        return 0 if self.spaces.ends is None else int(self.spaces.ends.sum())
 
     def _spent(self, done: int) -> float:
         """Return the part of the budget that has been spent."""
@@ -182,7 +186,8 @@ class Tracking:
             power, found = affordable(program, self._power(stage.step))
         except (AllocationError, LinAlgError, FloatingPointError) as error:
             return replace(stage, stage=UNPLANNED, note=str(error))
-        memory.center[:] = found.center
+        is_planned = slice(None) if self.spaces.ends is None else ~self.spaces.ends
+        memory.center[is_planned] = found.center
         memory.target[:] = found.target
         return replace(
             stage,

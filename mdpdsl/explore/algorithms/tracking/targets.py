@@ -14,7 +14,7 @@ from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.following import complexity_bounds
-from mdpdsl.kernels.memory import Memory
+from mdpdsl.kernels.memory import Memory, start_shares
 from mdpdsl.programs.allocation import remaining_allocation
 from mdpdsl.programs.normal_equations import NormalEquations
 from mdpdsl.programs.occupancy import flow_rows
@@ -45,7 +45,7 @@ class Targets:
     """The solution of a program."""
 
     target: FloatArray  # [n_pairs]   visits at the end, 0 for pairs outside the plan
-    center: FloatArray  # [n_states]  where the search for the next solution starts
+    center: FloatArray  # [states that are no ends]  where the search for the next solution starts
     spent: float  # the part of the worth of all visits that the largest state has
     worst: float  # L_Worst and L_Avg at the end, with the bounds of c
     average: float
@@ -60,7 +60,7 @@ class TargetProgram:
     c: FloatArray  # [n_pairs]  0 outside the plan
     visits: FloatArray  # [n_pairs]
     left: int
-    start: FloatArray  # [n_states]
+    start: FloatArray  # [states that are no ends]
 
     def solve(self, power: float) -> Targets:
         """Return the targets for a power; raise AllocationError if there are none."""
@@ -99,7 +99,7 @@ def target_program(
     """Return the program for the steps left; raise AllocationError if there can be none."""
     if spaces.n_states > MOST_STATES:
         raise AllocationError(f"{spaces.n_states:,} states are too many to plan for")
-    model = tracked_model(counts, spaces, int(memory.here[0]))
+    model = tracked_model(counts, spaces, int(memory.here[0]), start_shares(memory, spaces))
     if not model.is_planned.any():
         raise AllocationError("no part of the model seen so far can be visited again and again")
     if spaces.n_states > FEW_STATES:
@@ -118,7 +118,8 @@ def target_program(
     is_hoped_for = ~model.is_seen[spaces.pair_state]
     upper = np.where(is_hoped_for, 1.0, upper)
     visits = np.where(is_hoped_for, 1 / worst if worst > 0 else 1.0, visits)
-    return TargetProgram(model, np.where(model.is_planned, upper, 0.0), visits, left, memory.center)
+    center = memory.center if spaces.ends is None else memory.center[~spaces.ends]
+    return TargetProgram(model, np.where(model.is_planned, upper, 0.0), visits, left, center)
 
 
 def affordable(program: TargetProgram, power: float) -> tuple[float, Targets]:

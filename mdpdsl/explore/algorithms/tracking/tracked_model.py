@@ -11,11 +11,13 @@ never left is assumed to lead back to the state most visited. A state never seen
 half a time by every action of the cells next to it, which matters less the more often they are
 visited. If none of these cells was seen either, nothing is known of how to reach it, and it is left
 out of the plan.
+
+Plans are made on the closed graph, in which an end is the start of the next episode.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,8 @@ import numpy as np
 from mdpdsl.graph.analysis import end_components, reachable_states
 from mdpdsl.graph.convert import scaled_rows, with_rows
 from mdpdsl.graph.counts import Counts
-from mdpdsl.graph.space import BoolArray, IntArray, StateSpace
+from mdpdsl.graph.ends import close
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, StateSpace
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 #: The weights w that are tried, in visits.
@@ -38,14 +41,19 @@ HOPE = 0.5
 class TrackedModel:
     """A model to plan on, and the pairs that a plan can include."""
 
-    graph: TransitionGraph
+    graph: TransitionGraph  # closed, with the pairs of the spaces
     is_planned: BoolArray  # [n_pairs]  in one end component of the estimate
     weight: float  # w
     is_seen: BoolArray  # [n_states]
 
 
-def tracked_model(counts: Counts, spaces: TransitionGraph, here: int) -> TrackedModel:
-    """Return the model to plan on, for a run in state `here`; -1 if its state is not known."""
+def tracked_model(
+    counts: Counts, spaces: TransitionGraph, here: int, starts: FloatArray
+) -> TrackedModel:
+    """Return the model to plan on, for a run in state `here`; -1 if its state is not known.
+
+    Episodes start in the shares `starts`, [n_states].
+    """
     from scipy.sparse import csr_array
 
     shape = (spaces.n_pairs, spaces.n_states)
@@ -71,6 +79,8 @@ def tracked_model(counts: Counts, spaces: TransitionGraph, here: int) -> Tracked
     initial = np.zeros(spaces.n_states)
     initial[here if here >= 0 else leaving > 0] = 1.0
     graph = with_rows(spaces, rows, initial)
+    if spaces.ends is not None:
+        graph = replace(close(replace(graph, initial=starts)), initial=initial[~spaces.ends])
     return TrackedModel(graph, _planned(graph), w, is_seen)
 
 

@@ -26,7 +26,7 @@ def test_the_model_to_plan_on_is_between_the_counts_and_the_mean_of_the_state(
     following = np.array(data.draw(st.lists(st.integers(0, 5), min_size=n, max_size=n)))
     counts = counts_from(pair, following, np.ones(n, np.int64), graph.n_pairs)
     here = data.draw(st.integers(-1, 5))
-    model = tracked_model(counts, graph, here)
+    model = tracked_model(counts, graph, here, graph.initial)
     assert model.weight in WEIGHTS
     rows = model.graph.transition_matrix().toarray()
     np.testing.assert_allclose(rows.sum(axis=1), 1)
@@ -73,10 +73,10 @@ def test_actions_that_do_the_same_are_learnt_from_each_other() -> None:
     chosen, weights = ExploreSettings(algorithm="random", steps=500), []
     for graph in (alike, other):
         counts = run_trials(graph, chosen, seed=0, trials=1, jobs=1)[0].counts
-        weights.append(tracked_model(counts, graph, 0).weight)
+        weights.append(tracked_model(counts, graph, 0, graph.initial).weight)
     assert weights[0] >= 30 > 1 >= weights[1]
 
 
 def test_nothing_seen_is_nothing_to_plan() -> None:
     graph = mdpdsl.load("riverswim").graph
-    assert not tracked_model(no_counts(graph.n_pairs), graph, -1).is_planned.any()
+    assert not tracked_model(no_counts(graph.n_pairs), graph, -1, graph.initial).is_planned.any()

@@ -1,0 +1,1 @@
+"""First drafts of model files: the spaces that a log or an environment suggests."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,6 +33,8 @@ _CIRCLES = (
     ("[-180, 180]", -180.0, 180.0),
     ("[0, 360]", 0.0, 360.0),
 )
+#: The relative error of numbers that were computed.
+NOISE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -142,10 +144,9 @@ def limits_of(values: FloatArray) -> tuple[str, str, int]:
         margin = max(abs(low) * 0.1, 0.5)
         low, high = low - margin, high + margin
     step = _round_step((high - low) / 20)
-    first, last = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
-    n_outside = int(
-        np.count_nonzero((values < first - 1e-9 * step) | (values > last + 1e-9 * step))
-    )
+    first, last = _multiple(low, step, math.floor), _multiple(high, step, math.ceil)
+    is_outside = (values < first - NOISE * abs(first)) | (values > last + NOISE * abs(last))
+    n_outside = int(np.count_nonzero(is_outside))
     return number_text(first, step), number_text(last, step), n_outside
 
 
@@ -190,6 +191,11 @@ def _listed(distinct: FloatArray) -> Domain:
     # To the precision that logs have: the noise of a sum such as 0.1 + 0.2 is not a value.
     digits = 12 - math.ceil(math.log10(max(abs(numbers[0]), abs(numbers[-1]), 1e-300)))
     rounded = [round(number, digits) + 0.0 for number in numbers]
+    noise = 10.0**-digits
+    if any(noise / 100 < gap < 8 * noise for gap in np.diff(distinct).tolist()):
+        rounded = numbers  # of very different sizes: rounding would hide what makes them differ
+    rounded = list(dict.fromkeys(rounded))
+    n = len(rounded)
     texts = [str(int(x)) if x.is_integer() and abs(x) < 1e15 else repr(x) for x in rounded]
     return Domain(f"{{{', '.join(texts)}}}", n, f"{n} different numbers" if n > 1 else "one number")
 
@@ -210,6 +216,13 @@ def _circle(
         if np.median(steps) < 0.2 * around and steps.max() > 0.8 * around:
             return text
     return None
+
+
+def _multiple(value: float, step: float, rounded: Callable[[float], int]) -> float:
+    """Return the next multiple of a step, unless the value is one but for noise."""
+    ratio = value / step
+    is_one = abs(ratio - round(ratio)) <= NOISE * abs(ratio)
+    return (round(ratio) if is_one else rounded(ratio)) * step
 
 
 def _round_step(step: float) -> float:

@@ -392,7 +392,8 @@ def test_whatever_the_columns_are_the_draft_reads_them(columns: Columns, data: A
     draft = mdpdsl.new(
         log, action=action, state=state, ignore=sorted(set(columns) - {action, state})
     )
-    if not {"time", "episode"} & set(columns):  # these are read whatever the block says
+    # These are read whatever the block says.
+    if not {"time", "episode", "terminated", "truncated", "done"} & set(columns):
         read_back(draft, log)
 
 

@@ -57,8 +57,9 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Reward:
-    """A reward for some actions in the states where the guard holds."""
+    """A reward for some actions in the states where the guard holds; those of a name add up."""
 
+    name: str
     actions: frozenset[int]
     guard: Term | None
     value: Term
@@ -129,6 +130,11 @@ class CheckedModel:
     diagnostics: tuple[Diagnostic, ...]
     can_expand: bool
     broken_actions: frozenset[int]
+
+    @property
+    def reward_names(self) -> tuple[str, ...]:
+        """The names of the rewards, in the order of the file."""
+        return tuple(dict.fromkeys(reward.name for reward in self.rewards))
 
     @property
     def has_dynamics(self) -> bool:

@@ -17,6 +17,7 @@ from mdpdsl.compile.parameters import Override
 from mdpdsl.compile.scope import COLUMN, REWARD, STATE_GUARD
 from mdpdsl.compile.terms import BOOL, INT, REAL, Term
 from mdpdsl.diagnostics import Span, did_you_mean, with_article
+from mdpdsl.graph.transition_graph import DEFAULT_REWARD
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.parse import Parsed
 
@@ -85,7 +86,8 @@ class _Checker:
             value = self.scope.term(statement.value, REWARD, REAL)
             guard_holds = statement.guard is None or guard is not None
             if actions is not None and value is not None and guard_holds:
-                found.append(Reward(actions, guard, value))
+                name = statement.name.text if statement.name else DEFAULT_REWARD
+                found.append(Reward(name, actions, guard, value))
         return tuple(found)
 
     def _labels(self) -> dict[str, Term]:

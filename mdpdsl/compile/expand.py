@@ -28,7 +28,7 @@ from mdpdsl.compile.limits import (
 from mdpdsl.compile.merge import Transitions
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.quadrature import n_quadrature_nodes, rough_strata
-from mdpdsl.compile.rewards import RewardKernel, marked_states, rewards_in_ends
+from mdpdsl.compile.rewards import marked_states, reward_fields, reward_kernels, rewards_in_ends
 from mdpdsl.compile.row_batches import RowBuffer
 from mdpdsl.compile.search import search_states
 from mdpdsl.compile.transitions import TransitionKernel, count_points
@@ -222,10 +222,9 @@ class _Expander:
             successor=rows.successors.array(),
             probability=rows.probabilities.array(),
             initial=initial,
-            reward=rows.rewards.array() if model.rewards else None,
-            branch_reward=rows.branch_rewards.array() if rows.has_branch_rewards else None,
             labels=labels,
             ends=ends,
+            **rows.rewards(),
         )
 
     def _batches(self, codes: IntArray) -> Iterator[tuple[IntArray, Transitions]]:
@@ -273,10 +272,13 @@ class _Expander:
         check_memory(self.model, n_pairs)
         pair_actions = np.tile(np.arange(n_actions), len(acting))
         starts = np.zeros(n_pairs + 1, np.int64)
-        rewards = RewardKernel(self.model, self.problems)
         rows = np.repeat(acting, n_actions)
         pairs = Transitions(rows, pair_actions, starts, np.zeros(0, np.int64), np.zeros(0))
-        has_reward = bool(self.model.rewards) and not rewards.depends_on_next
+        rewards = {
+            name: kernel.pair_rewards(states.codes, pairs)
+            for name, kernel in reward_kernels(self.model, self.problems).items()
+            if not kernel.depends_on_next
+        }
         return TransitionGraph(
             states=states,
             actions=self.actions,
@@ -286,9 +288,9 @@ class _Expander:
             successor=np.zeros(0, np.int32),
             probability=np.zeros(0),
             initial=initial,
-            reward=rewards.pair_rewards(states.codes, pairs) if has_reward else None,
             labels=labels,
             ends=ends,
+            **reward_fields(rewards, {}),
         )
 
     def _report_stuck(self, graph: TransitionGraph) -> None:

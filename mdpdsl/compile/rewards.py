@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from mdpdsl.compile.checked import CheckedModel, Reward
@@ -12,26 +14,29 @@ from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.terms import Term, reads
 from mdpdsl.compile.transitions import action_values, any_holds, state_values
 from mdpdsl.diagnostics import Diagnostic
+from mdpdsl.graph.rewards import RewardFields
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, StateSpace
+from mdpdsl.graph.transition_graph import DEFAULT_REWARD
 
 
 class RewardKernel:
-    """Computes the rewards of batches of pairs: the sum over all reward lines that apply."""
+    """Computes one reward for batches of pairs: the sum over all its lines that apply."""
 
-    def __init__(self, model: CheckedModel, problems: Problems) -> None:
+    def __init__(self, model: CheckedModel, name: str, problems: Problems) -> None:
         self.model = model
         self.problems = problems
         self._action_values = action_values(model)
-        self.depends_on_next = any(_reads_next(reward) for reward in model.rewards)
+        self._lines = [reward for reward in model.rewards if reward.name == name]
+        self.depends_on_next = any(_reads_next(reward) for reward in self._lines)
 
     def pair_rewards(self, codes: IntArray, found: Transitions) -> FloatArray:
         """Return the part of each pair's reward that does not depend on the next state."""
-        rewards = [reward for reward in self.model.rewards if not _reads_next(reward)]
+        rewards = [reward for reward in self._lines if not _reads_next(reward)]
         return self._rewards(rewards, codes[found.pair_rows], found.pair_actions, None)
 
     def branch_rewards(self, codes: IntArray, found: Transitions) -> FloatArray:
         """Return the part of each branch's reward that depends on the next state."""
-        rewards = [reward for reward in self.model.rewards if _reads_next(reward)]
+        rewards = [reward for reward in self._lines if _reads_next(reward)]
         pair = np.repeat(np.arange(len(found.pair_rows)), np.diff(found.starts))
         starts = codes[found.pair_rows[pair]]
         return self._rewards(rewards, starts, found.pair_actions[pair], found.targets)
@@ -88,6 +93,23 @@ class RewardKernel:
             )
         total[rows] = np.where(bad, 0.0, values)
         return total
+
+
+def reward_kernels(model: CheckedModel, problems: Problems) -> dict[str, RewardKernel]:
+    """Return a kernel for each reward, by its name."""
+    return {name: RewardKernel(model, name, problems) for name in model.reward_names}
+
+
+def reward_fields(
+    by_pair: Mapping[str, FloatArray], by_branch: Mapping[str, FloatArray]
+) -> RewardFields:
+    """Return rewards by name as the fields of a graph, in which the default reward is apart."""
+    return {
+        "reward": by_pair.get(DEFAULT_REWARD),
+        "branch_reward": by_branch.get(DEFAULT_REWARD),
+        "rewards": {name: of for name, of in by_pair.items() if name != DEFAULT_REWARD},
+        "branch_rewards": {name: of for name, of in by_branch.items() if name != DEFAULT_REWARD},
+    }
 
 
 def marked_states(

@@ -33,7 +33,7 @@ class Provenance:
     unseen_pairs: int | None = None  # pairs never visited; None: the graph is not an estimate
     estimated_pairs: int = 0  # visited or not
     states_left_out: int = 0  # no observed transition leads to them
-    rewards_missing: str | None = None  # why the rewards of the file are not in the graph
+    rewards_missing: str | None = None  # why a reward of the file is not in the graph
     guessed: Sequence[int] | None = None  # pairs whose row is a guess; None: not recorded
 
     @property
@@ -56,7 +56,9 @@ class Provenance:
             )
             found.append(Diagnostic("W002", message, None, hint if n_out else None))
         if self.rewards_missing is not None:
-            found.append(Diagnostic("W003", f"the estimate has no rewards: {self.rewards_missing}"))
+            missing = self.rewards_missing
+            what = missing if missing.startswith("reward `") else f"rewards: {missing}"
+            found.append(Diagnostic("W003", f"the estimate has no {what}"))
         return found
 
 

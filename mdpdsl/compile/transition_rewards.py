@@ -14,9 +14,10 @@ import numpy as np
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.merge import Transitions
 from mdpdsl.compile.problems import Problems
-from mdpdsl.compile.rewards import RewardKernel
+from mdpdsl.compile.rewards import RewardKernel, reward_fields
 from mdpdsl.diagnostics import Diagnostic
-from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.graph.space import FloatArray
+from mdpdsl.graph.transition_graph import DEFAULT_REWARD, TransitionGraph
 
 #: Branches evaluated in one batch.
 BATCH = 1 << 18
@@ -25,15 +26,32 @@ BATCH = 1 << 18
 def with_transition_rewards(
     model: CheckedModel, graph: TransitionGraph
 ) -> tuple[TransitionGraph, list[Diagnostic]]:
-    """Return the graph with the model's rewards, if any of them depends on the next state.
+    """Return the graph with the model's rewards that depend on the next state, if there are any.
 
-    If they cannot be evaluated on some transition of the graph (the model itself may never make
-    it), the graph gets no rewards, and the diagnostics say why.
+    If a reward cannot be evaluated on some transition of the graph (the model itself may never make
+    it), the graph does not get this reward, and the diagnostics say why.
     """
-    problems = Problems(model.states, graph.actions)
-    kernel = RewardKernel(model, problems)
-    if not kernel.depends_on_next:
+    by_pair = {name: of for name in model.reward_names if (of := graph.reward_of(name)) is not None}
+    by_branch: dict[str, FloatArray] = {}
+    diagnostics: list[Diagnostic] = []
+    for name in model.reward_names:
+        problems = Problems(model.states, graph.actions)
+        kernel = RewardKernel(model, name, problems)
+        if not kernel.depends_on_next:
+            continue
+        by_pair[name], by_branch[name] = _evaluated(kernel, graph)
+        found = problems.diagnostics(lambda codes: graph.states.indices(codes) >= 0)
+        if found:
+            del by_pair[name], by_branch[name]
+            what = "" if name == DEFAULT_REWARD else f"reward `{name}`: "
+            diagnostics += [replace(d, message=f"{what}{d.message}") for d in found]
+    if not by_branch and not diagnostics:
         return graph, []
+    return replace(graph, **reward_fields(by_pair, by_branch)), diagnostics
+
+
+def _evaluated(kernel: RewardKernel, graph: TransitionGraph) -> tuple[FloatArray, FloatArray]:
+    """Return one reward of every pair and of every branch of a graph."""
     reward, branch_reward = np.zeros(graph.n_pairs), np.zeros(graph.n_branches)
     codes = graph.states.codes
     begin = 0
@@ -54,7 +72,4 @@ def with_transition_rewards(
         branch_reward[branches] = per_branch
         reward[begin:end] = np.add.reduceat(per_branch * found.probabilities, found.starts[:-1])
         begin = end
-    diagnostics = problems.diagnostics(lambda found: graph.states.indices(found) >= 0)
-    if diagnostics:
-        return replace(graph, reward=None, branch_reward=None), diagnostics
-    return replace(graph, reward=reward, branch_reward=branch_reward), []
+    return reward, branch_reward

@@ -15,8 +15,8 @@ from mdpdsl.formats.foreign import Format
 from mdpdsl.formats.loops import loop_notes, with_loops
 from mdpdsl.formats.names import prism_names
 from mdpdsl.formats.numbers import branch_chances, number_texts
-from mdpdsl.formats.prism import REWARD
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph
+from mdpdsl.graph.rewards import all_rewards
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 
@@ -43,11 +43,14 @@ def _lines(
     yield "@type: MDP"
     if bounds is not None:
         yield "@value_type: double-interval"
-    yield from ("@parameters", "", "@reward_models", REWARD if graph.reward is not None else "")
+    rewards = all_rewards(graph)
+    structures = " ".join(names.rewards[reward] for reward in rewards)
+    yield from ("@parameters", "", "@reward_models", structures)
     yield from ("@nr_states", str(graph.n_states), "@nr_choices", str(graph.n_pairs), "@model")
     # Rewards belong to pairs; states have none. In an interval model they are intervals, too.
-    blank = " [0]" if graph.reward is not None else ""
-    rewards = None if graph.reward is None else number_texts(graph.reward)
+    blank = f" [{', '.join('0' for _ in rewards)}]" if rewards else ""
+    columns = zip(*(number_texts(numbers) for numbers in rewards.values()), strict=True)
+    pair_rewards = [f" [{', '.join(numbers)}]" for numbers in columns]
     chances = branch_chances(graph, bounds, comma=", ")
     successor, start = graph.successor.tolist(), graph.successor_start.tolist()
     label_columns = [(names.labels[label], on.tolist()) for label, on in graph.labels.items()]
@@ -59,7 +62,7 @@ def _lines(
             labels.append("init")
         yield " ".join([f"state {state}{blank}", *labels])
         for pair in range(pair_start[state], pair_start[state + 1]):
-            reward = "" if rewards is None else f" [{rewards[pair]}]"
+            reward = pair_rewards[pair] if rewards else ""
             yield f"\taction {names.actions[actions[pair]]}{reward}"
             for branch in range(start[pair], start[pair + 1]):
                 yield f"\t\t{successor[branch]} : {chances[branch]}"

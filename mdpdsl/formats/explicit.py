@@ -1,18 +1,21 @@
 """PRISM's explicit files: `.tra`, and `.sta`, `.lab`, `.srew`, `.trew` beside it.
 
 Writing: PRISM requires the same reward on all transitions of a choice, so a reward that depends on
-the next state is written as its expectation. An end has the label `end` and one choice `end`, which
-stays there.
+the next state is written as its expectation. The default reward alone is in `NAME.srew` and
+`NAME.trew`. As soon as there are named rewards, the files are numbered, `NAME1.srew`, `NAME2.srew`,
+…, as PRISM writes and reads them, and each has the name of its reward in its header; the default
+one is `reward`. An end has the label `end` and one choice `end`, which stays there.
 
 Reading: a Markov chain is a graph with the single action `step`. Unnamed choices are named by their
 position, `a0`, `a1`, …; if two choices of a state share a name, numbers are appended. PRISM has
 sets of initial states, not distributions: all of them are equally likely. Rewards of states and of
-transitions are added. Ends that we wrote are ends again, as are states with the label `terminal`
-that are never left and have no reward.
+transitions are added; those of files without a number are the default reward. Ends that we wrote
+are ends again, as are states with the label `terminal` that are never left and have no reward.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,14 +31,14 @@ from mdpdsl.files import write_text
 from mdpdsl.formats.explicit_tables import Lines, read_labels, read_lines, read_rewards, read_states
 from mdpdsl.formats.foreign import Format
 from mdpdsl.formats.loops import with_loops, without_loops
-from mdpdsl.formats.names import Names, prism_names
+from mdpdsl.formats.names import REWARD, Names, free_name, prism_names
 from mdpdsl.formats.numbers import branch_chances, number_texts
-from mdpdsl.formats.prism import REWARD
 from mdpdsl.formats.rules import cells_of
 from mdpdsl.graph.branches import Branches, named_actions, numbered_states
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph
+from mdpdsl.graph.rewards import all_rewards
 from mdpdsl.graph.space import FloatArray, IntArray, StateSpace
-from mdpdsl.graph.transition_graph import ROW_SUM_TOLERANCE, TransitionGraph
+from mdpdsl.graph.transition_graph import DEFAULT_REWARD, ROW_SUM_TOLERANCE, TransitionGraph
 
 
 def write_explicit(graph: TransitionGraph, path: Path, bounds: Bounds | None = None) -> list[Path]:
@@ -56,7 +59,10 @@ def write_explicit(graph: TransitionGraph, path: Path, bounds: Bounds | None = N
 
 
 def explicit_texts(graph: TransitionGraph, bounds: Bounds | None = None) -> dict[str, str]:
-    """Return the text of each file by its ending; raise FormatError without dynamics."""
+    """Return the text of each file by its ending; raise FormatError without dynamics.
+
+    The ending of a numbered file begins with its number: `1.srew`.
+    """
     if not graph.has_dynamics:
         raise FormatError("the dynamics of this model are unknown, so there is nothing to write")
     graph, bounds = with_loops(graph, bounds)
@@ -66,9 +72,11 @@ def explicit_texts(graph: TransitionGraph, bounds: Bounds | None = None) -> dict
         ".sta": _state_lines(graph, names),
         ".lab": _label_lines(graph, names),
     }
-    if graph.reward is not None:
-        parts[".srew"] = iter([*_header("State"), f"{graph.n_states} 0"])
-        parts[".trew"] = _reward_lines(graph)
+    for number, (reward, numbers) in enumerate(all_rewards(graph).items(), start=1):
+        place = str(number) if graph.rewards else ""
+        name = names.rewards[reward]
+        parts[f"{place}.srew"] = iter([*_header(name, "State"), f"{graph.n_states} 0"])
+        parts[f"{place}.trew"] = _reward_lines(graph, name, numbers)
     return {suffix: "\n".join(lines) + "\n" for suffix, lines in parts.items()}
 
 
@@ -102,12 +110,11 @@ def _label_lines(graph: TransitionGraph, names: Names) -> Iterator[str]:
             yield f"{state}: {' '.join(carried)}"
 
 
-def _reward_lines(graph: TransitionGraph) -> Iterator[str]:
-    assert graph.reward is not None
+def _reward_lines(graph: TransitionGraph, name: str, rewards: FloatArray) -> Iterator[str]:
     n_successors = np.diff(graph.successor_start)
-    per_branch = np.repeat(graph.reward, n_successors)
-    yield from _header("Transition")
-    n_rewarded = int(n_successors[graph.reward != 0].sum())
+    per_branch = np.repeat(rewards, n_successors)
+    yield from _header(name, "Transition")
+    n_rewarded = int(n_successors[rewards != 0].sum())
     yield f"{graph.n_states} {graph.n_pairs} {n_rewarded}"
     columns = (*_branch_columns(graph), number_texts(per_branch))
     for state, choice, target, reward in zip(*columns, strict=True):
@@ -126,8 +133,8 @@ def _branch_columns(graph: TransitionGraph) -> tuple[list[int], list[int], list[
     )
 
 
-def _header(kind: str) -> list[str]:
-    return [f'# Reward structure "{REWARD}"', f"# {kind} rewards"]
+def _header(name: str, kind: str) -> list[str]:
+    return [f'# Reward structure "{name}"', f"# {kind} rewards"]
 
 
 #: The endings that versions of PRISM use for files of rewards, newest first.
@@ -166,12 +173,14 @@ def read_prism_files(path: Path) -> TransitionGraph:
     # `order` lists the states of the file in the order of the graph; all columns follow it.
     new_index = np.argsort(order)
     action, names = _choice_actions(found)
+    rewards = _read_rewards(path, found)
     branches = Branches(
         state=new_index[found.state],
         action=action,
         target=new_index[found.target],
         probability=found.probability,
-        reward=_read_rewards(path, found),
+        reward=rewards.pop(DEFAULT_REWARD, None),
+        rewards=rewards,
     )
     return _read_graph(
         lines,
@@ -265,22 +274,50 @@ def _choice_actions(found: _Transitions) -> tuple[IntArray, tuple[str, ...]]:
     return np.array([number[name_of[key]] for key in keys], dtype=np.int64), names
 
 
-def _read_rewards(path: Path, found: _Transitions) -> FloatArray | None:
-    """Return the reward of every transition; None if there is no file of rewards."""
-    files = [
-        next((file for s in suffixes if (file := path.with_suffix(s)).exists()), None)
-        for suffixes in (STATE_REWARDS, TRANSITION_REWARDS)
-    ]
-    if files == [None, None]:
-        return None
+def _read_rewards(path: Path, found: _Transitions) -> dict[str, FloatArray]:
+    """Return the rewards of every transition by name: those without a number, or else all others.
+
+    A numbered file without a name is `reward_2`, and so on; the first is the default reward, as is
+    the one that we name `reward`.
+    """
+    stem = path.with_suffix("")
+    files = _reward_files(stem)
+    if files:
+        return {DEFAULT_REWARD: _read_reward(files, found)}
+    rewards: dict[str, FloatArray] = {}
+    for number in itertools.count(1):
+        files = _reward_files(stem.with_name(f"{stem.name}{number}"))
+        if not files:
+            return rewards
+        name = next(iter(files.values())).reward_name
+        if name is None:
+            name = REWARD if number == 1 else f"{REWARD}_{number}"
+        name = DEFAULT_REWARD if name == REWARD else name
+        rewards[free_name(name, rewards)] = _read_reward(files, found)
+    raise AssertionError
+
+
+def _reward_files(stem: Path) -> dict[str, Lines]:
+    """Return the files of one reward, of states (`state`) and of transitions (`transition`)."""
+    files = {}
+    for kind, suffixes in (("state", STATE_REWARDS), ("transition", TRANSITION_REWARDS)):
+        places = (stem.with_name(stem.name + suffix) for suffix in suffixes)
+        file = next((place for place in places if place.exists()), None)
+        if file is not None:
+            files[kind] = read_lines(file)
+    return files
+
+
+def _read_reward(files: Mapping[str, Lines], found: _Transitions) -> FloatArray:
+    """Return one reward of every transition."""
     total = np.zeros(len(found.state))
-    if files[0] is not None:
-        by_state = read_rewards(read_lines(files[0]), 1)
+    if "state" in files:
+        by_state = read_rewards(files["state"], 1)
         total += [by_state.get((state,), 0.0) for state in found.state.tolist()]
-    if files[1] is not None:
+    if "transition" in files:
         columns = [found.state, found.target] if found.is_chain else [found.state, found.choice]
         columns = columns if found.is_chain else [*columns, found.target]
-        by_transition = read_rewards(read_lines(files[1]), len(columns))
+        by_transition = read_rewards(files["transition"], len(columns))
         keys = zip(*(column.tolist() for column in columns), strict=True)
         total += [by_transition.get(key, 0.0) for key in keys]
     return total

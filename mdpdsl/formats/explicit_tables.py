@@ -28,6 +28,12 @@ class Lines:
                 yield Span(start, start + len(text)), text.split()
             offset += len(line) + 1
 
+    @property
+    def reward_name(self) -> str | None:
+        """The name that the header of a file of rewards has, if any."""
+        found = re.search(r'^#\s*Reward structure\s*"([^"\n]+)"', self.source.text, re.MULTILINE)
+        return found.group(1) if found else None
+
     def error(
         self, message: str, help_text: str | None = None, at: Span | None = None
     ) -> ModelError:

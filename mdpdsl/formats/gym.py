@@ -9,7 +9,8 @@ As a JSON file, with the spaces of the original model:
 
 Only `P` is required to read a file, so tables from elsewhere, with strings as the keys of objects,
 can be read as well. The rest restores the original model: codes, ends and labels are about all of
-its states, of which the last are the twins. A file without `ends` was written by version 1: there,
+its states, of which the last are the twins. The reward of a table is the default one; named
+rewards are left out. A file without `ends` was written by version 1: there,
 states with the label `terminal` that are never left and have no reward are the ends.
 """
 

@@ -17,6 +17,7 @@ from mdpdsl.formats.names import free_name, identifier
 from mdpdsl.graph.branches import named_actions, starts_of, starts_outside
 from mdpdsl.graph.ends import absorb
 from mdpdsl.graph.interval_graph import Bounds
+from mdpdsl.graph.rewards import chosen_rewards
 from mdpdsl.graph.space import BoolArray, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -93,9 +94,8 @@ def with_ends(graph: TransitionGraph, ends: BoolArray) -> TransitionGraph:
         successor=graph.successor[branches],
         probability=graph.probability[branches],
         initial=starts_outside(ends, graph.initial),
-        reward=None if graph.reward is None else graph.reward[kept],
-        branch_reward=None if graph.branch_reward is None else graph.branch_reward[branches],
         ends=ends,
+        **chosen_rewards(graph, kept, branches),
     )
     found.validate()
     return found
@@ -119,8 +119,9 @@ def absorbing_states(graph: TransitionGraph) -> BoolArray:
     leaves = np.zeros(graph.n_states, np.bool_)
     origin = np.repeat(graph.pair_state, np.diff(graph.successor_start))
     leaves[origin[graph.successor != origin]] = True
-    if graph.reward is not None:
-        leaves[graph.pair_state[graph.reward != 0]] = True
+    for reward in (graph.reward, *graph.rewards.values()):
+        if reward is not None:
+            leaves[graph.pair_state[reward != 0]] = True
     return ~leaves
 
 

@@ -27,7 +27,7 @@ from mdpdsl.formats.rules import (
 )
 from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.branches import numbered_states
-from mdpdsl.graph.space import IntArray, Variable
+from mdpdsl.graph.space import FloatArray, IntArray, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 #: From this many pairs or branches up, a graph is better kept as arrays: a text is slow to read.
@@ -92,7 +92,10 @@ class _Text:
         for box in [] if graph.ends is None else self._boxes(np.flatnonzero(graph.ends)):
             yield f"end when {self._guard(box)}"
         if graph.reward is not None:
-            yield from ("", *self._rewards())
+            yield from ("", *self._rewards("", graph.reward, graph.branch_reward))
+        for reward, numbers in graph.rewards.items():
+            by_branch = graph.branch_rewards.get(reward)
+            yield from ("", *self._rewards(f" {reward}", numbers, by_branch))
         if graph.labels:
             yield ""
         for label, states in graph.labels.items():
@@ -131,31 +134,33 @@ class _Text:
         text = ", ".join(updates) if updates else "stay"
         return text if is_only else f"{chance}: {text}"
 
-    def _rewards(self) -> Iterator[str]:
+    def _rewards(
+        self, name: str, numbers: FloatArray, by_branch: FloatArray | None
+    ) -> Iterator[str]:
         graph = self.graph
-        assert graph.reward is not None
         n_lines = 0
         for action in range(graph.n_actions):
             pairs = np.flatnonzero(graph.pair_action == action)
             states = graph.pair_state[pairs].astype(np.int64)
-            keys = [self._pair_rewards(pair) for pair in pairs.tolist()]
+            keys = [self._pair_rewards(pair, numbers, by_branch) for pair in pairs.tolist()]
             for key, box in boxes_of_values(self.cells, states, keys):
                 assert isinstance(key, tuple)
                 for target, reward in key:
                     n_lines += 1
-                    yield self._reward(action, box, target, reward)
+                    yield f"reward{name} on {self._reward(action, box, target, reward)}"
         if n_lines == 0:
-            yield "reward : 0"
+            yield f"reward{name} : 0"
 
-    def _pair_rewards(self, pair: int) -> tuple[tuple[int, float], ...]:
+    def _pair_rewards(
+        self, pair: int, numbers: FloatArray, by_branch: FloatArray | None
+    ) -> tuple[tuple[int, float], ...]:
         """Return the nonzero rewards of a pair by next state; the state -1 means any."""
         graph = self.graph
-        assert graph.reward is not None
         start, end = graph.successor_start[pair], graph.successor_start[pair + 1]
-        if graph.branch_reward is None:
-            found = [(-1, float(graph.reward[pair]))]
+        if by_branch is None:
+            found = [(-1, float(numbers[pair]))]
         else:
-            targets, rewards = graph.successor[start:end], graph.branch_reward[start:end]
+            targets, rewards = graph.successor[start:end], by_branch[start:end]
             found = list(zip(targets.tolist(), rewards.tolist(), strict=True))
             if len(set(rewards.tolist())) == 1:
                 found = [(-1, float(rewards[0]))]
@@ -167,7 +172,7 @@ class _Text:
             cells = tuple(self.cells[target].tolist())
             after = self._guard(Box(cells, cells), "'", is_whole=True)
             condition += f" and {after}" if " when " in condition else f" when {after}"
-        return f"reward on {condition} : {number_text(reward)}"
+        return f"{condition} : {number_text(reward)}"
 
     def _condition(self, action: int, box: Box) -> str:
         """Return the action and the guard of a line."""

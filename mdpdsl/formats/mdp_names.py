@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mdpdsl.compile.scope import allowed_name
 from mdpdsl.graph.space import ActionSpace, Product, StateSpace, Variable
-from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.graph.transition_graph import DEFAULT_REWARD, TransitionGraph
 
 Renamed = list[tuple[str, str]]
 
@@ -50,11 +50,21 @@ def language_names(graph: TransitionGraph, name: str) -> tuple[TransitionGraph, 
         labels[new] = on
         if new != label:
             renamed.append((f"label `{label}`", new))
+    rewards: dict[str, str] = {}
+    for reward in graph.rewards:
+        new = allowed_name(reward)
+        while new in rewards.values() or new == DEFAULT_REWARD:
+            new += "_"
+        rewards[reward] = new
+        if new != reward:
+            renamed.append((f"reward `{reward}`", new))
     found = replace(
         graph,
         states=StateSpace(Product(tuple(states)), graph.states.codes),
         actions=ActionSpace(Product(tuple(actions))),
         labels=labels,
+        rewards={rewards[reward]: of for reward, of in graph.rewards.items()},
+        branch_rewards={rewards[reward]: of for reward, of in graph.branch_rewards.items()},
     )
     return found, renamed, allowed_name(name)
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.graph.rewards import all_rewards
+from mdpdsl.graph.transition_graph import DEFAULT_REWARD, TransitionGraph
 
 #: Keywords of the PRISM language and of Storm's dialect of it.
 RESERVED = frozenset(
@@ -27,6 +28,10 @@ RESERVED = frozenset(
 RESERVED_LABELS = frozenset({"init", "deadlock"})
 
 
+#: The name of the default reward in other languages.
+REWARD = "reward"
+
+
 @dataclass(frozen=True)
 class Names:
     """The names of a model in another language, all distinct."""
@@ -35,6 +40,7 @@ class Names:
     actions: tuple[str, ...]  # as the labels of the actions
     members: tuple[tuple[str, ...], ...]  # by variable; empty if it is not an enumeration
     labels: dict[str, str]  # by the label's own name
+    rewards: dict[str, str]  # by the reward's own name
     module: str
     renamed: tuple[tuple[str, str], ...]  # what, and its new name
 
@@ -69,8 +75,14 @@ def prism_names(graph: TransitionGraph, module: str) -> Names:
         taken_labels.add(labels[label])
         if labels[label] != label:
             renamed.append((f"label `{label}`", labels[label]))
+    rewards: dict[str, str] = {}
+    for reward in all_rewards(graph):
+        preferred = REWARD if reward == DEFAULT_REWARD else identifier(reward)
+        rewards[reward] = free_name(preferred, rewards.values())
+        if rewards[reward] not in (reward, REWARD):
+            renamed.append((f"reward `{reward}`", rewards[reward]))
     name = free_name(identifier(module), taken)
-    return Names(variables, actions, tuple(members), labels, name, tuple(renamed))
+    return Names(variables, actions, tuple(members), labels, rewards, name, tuple(renamed))
 
 
 def identifier(text: str) -> str:

@@ -48,8 +48,9 @@ def to_npz(
     """Write a graph without loss, atomically: a reader sees the old file or the complete new one.
 
     Fields of the graph keep their names; `codes` are the product codes of the states, `label.goal`
-    the states of a label, `state.x.edges` the cells of a variable, and `header` the spaces as JSON,
-    together with further information `about` the graph.
+    the states of a label, `reward.energy` and `branch_reward.energy` those of a named reward,
+    `state.x.edges` the cells of a variable, and `header` the spaces as JSON, together with further
+    information `about` the graph.
     """
     header = {
         "format": FORMAT,
@@ -58,12 +59,15 @@ def to_npz(
         "actions": [_variable_header(v) for v in graph.actions.product.variables],
         "labels": list(graph.labels),
         **({"twins": graph.states.n_twins} if graph.states.n_twins else {}),
+        **({"rewards": list(graph.rewards)} if graph.rewards else {}),
     }
     arrays: dict[str, npt.NDArray[Any]] = {
         "header": np.array(json.dumps(header)),
         "codes": graph.states.codes,
         **{name: getattr(graph, name) for name in ARRAYS if getattr(graph, name) is not None},
         **{f"label.{name}": states for name, states in graph.labels.items()},
+        **{f"reward.{name}": numbers for name, numbers in graph.rewards.items()},
+        **{f"branch_reward.{name}": numbers for name, numbers in graph.branch_rewards.items()},
         **_variable_arrays("state", graph.states.variables),
         **_variable_arrays("action", graph.actions.product.variables),
     }
@@ -141,12 +145,23 @@ _NOT_OURS = (ValueError, KeyError, TypeError, AttributeError)
 def _graph(header: Mapping[str, Any], arrays: Arrays) -> TransitionGraph:
     states = Product(tuple(_variable("state", h, arrays) for h in header["states"]))
     actions = Product(tuple(_variable("action", h, arrays) for h in header["actions"]))
-    return TransitionGraph(
+    named = header.get("rewards", [])
+    by_branch = [name for name in named if f"branch_reward.{name}" in arrays]
+    graph = TransitionGraph(
         states=StateSpace(states, arrays["codes"], int(header.get("twins", 0))),
         actions=ActionSpace(actions),
         labels={name: arrays[f"label.{name}"] for name in header["labels"]},
-        **{name: arrays[name] for name in ARRAYS if name in arrays},
+        rewards={name: arrays[f"reward.{name}"] for name in named},
+        branch_rewards={name: arrays[f"branch_reward.{name}"] for name in by_branch},
+        **_fields(arrays),
     )
+    if len(graph.rewards) < len(named):
+        raise ValueError("a reward does not fit the pairs")
+    return graph
+
+
+def _fields(arrays: Arrays) -> dict[str, Any]:
+    return {name: arrays[name] for name in ARRAYS if name in arrays}
 
 
 def _variable_header(variable: Variable) -> dict[str, Any]:

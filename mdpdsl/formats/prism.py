@@ -3,8 +3,9 @@
 Enumerations are integers with named constants. A real variable, or one over a set of numbers, is
 the index of its cell, and a comment lists the cells. Probabilities have all their digits. An end
 has the label `end` and one command `[end]`, which stays there, because PRISM treats a state without
-a command as an error of the model. With bounds, probabilities are intervals, `[lower,upper]`, which
-PRISM (4.8 and newer) and Storm read as an interval MDP.
+a command as an error of the model. Each reward is a structure; the default one is `reward`. With
+bounds, probabilities are intervals, `[lower,upper]`, which PRISM (4.8 and newer) and Storm read as
+an interval MDP.
 """
 
 from __future__ import annotations
@@ -29,11 +30,9 @@ from mdpdsl.formats.rules import (
 )
 from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph
-from mdpdsl.graph.space import IntArray, Variable
-from mdpdsl.graph.transition_graph import TransitionGraph
-
-#: The name of the reward structure.
-REWARD = "reward"
+from mdpdsl.graph.rewards import all_rewards
+from mdpdsl.graph.space import FloatArray, IntArray, Variable
+from mdpdsl.graph.transition_graph import DEFAULT_REWARD, TransitionGraph
 
 #: Kinds of variables that are integers in PRISM and whose order has a meaning.
 MOVING = frozenset({"int", "real", "set"})
@@ -89,8 +88,8 @@ class _Writer:
             yield ""
         for label, states in graph.labels.items():
             yield f'label "{self.names.labels[label]}" = {self._set(np.flatnonzero(states))};'
-        if graph.reward is not None:
-            yield from ("", *self._rewards())
+        for reward, numbers in all_rewards(graph).items():
+            yield from ("", *self._rewards(reward, numbers))
 
     def _constants(self) -> Iterator[str]:
         for variable, members in zip(self.graph.states.variables, self.names.members, strict=True):
@@ -134,18 +133,18 @@ class _Writer:
         yield f"  {self._either(boxes_of(self.cells, starts, None))}"
         yield "endinit"
 
-    def _rewards(self) -> Iterator[str]:
+    def _rewards(self, name: str, numbers: FloatArray) -> Iterator[str]:
         graph = self.graph
-        assert graph.reward is not None
-        if graph.branch_reward is not None:
+        by_branch = graph.branch_rewards.get(name)
+        if (graph.branch_reward if name == DEFAULT_REWARD else by_branch) is not None:
             yield "// rewards depend on the next state: these are their expectations"
-        yield f'rewards "{REWARD}"'
-        if not graph.reward.any():
+        yield f'rewards "{self.names.rewards[name]}"'
+        if not numbers.any():
             yield "  true : 0;"  # Storm rejects an empty structure
         for action in range(graph.n_actions):
             pairs = np.flatnonzero(graph.pair_action == action)
             states = graph.pair_state[pairs].astype(np.int64)
-            rewards = graph.reward[pairs].tolist()
+            rewards = numbers[pairs].tolist()
             for value, box in boxes_of_values(self.cells, states, rewards):
                 assert isinstance(value, float)
                 if value != 0:

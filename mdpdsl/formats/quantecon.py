@@ -1,6 +1,7 @@
 """QuantEcon's state-action-pair arrays: `DiscreteDP(R, Q, beta, s_indices, a_indices)`.
 
 QuantEcon needs an action in every state: in an end, the first one stays there, with the reward 0.
+It has one reward, so named ones are left out.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class Branches:
     target: IntArray
     probability: FloatArray
     reward: FloatArray | None
+    rewards: Mapping[str, FloatArray] = field(default_factory=dict)  # the named ones
 
     def with_reward(self, reward: FloatArray) -> Branches:
         """Return the same branches with rewards."""
@@ -81,14 +82,17 @@ class Branches:
                 f"sum to {sums[worst]:.9g}, not 1"
             )
         probability = probability / np.repeat(np.where(off > ROW_SUM_TOLERANCE, sums, 1.0), counts)
-        reward = branch_reward = None
-        if parts.reward is not None:
-            branch_reward = parts.reward
-            reward = branch_reward[first]
-            if np.array_equal(np.repeat(reward, counts), branch_reward):
-                branch_reward = None
-            else:
-                reward = np.add.reduceat(probability * branch_reward, first)
+
+        def is_plain(rewards: FloatArray) -> bool:
+            return np.array_equal(np.repeat(rewards[first], counts), rewards)
+
+        def of_pairs(rewards: FloatArray) -> FloatArray:
+            """Return the expected reward of every pair; rewards that are the same stay exact."""
+            if is_plain(rewards):
+                return rewards[first]
+            return np.asarray(np.add.reduceat(probability * rewards, first))
+
+        own, named = parts.reward, parts.rewards
         n_pairs = np.bincount(codes // actions.n_actions, minlength=states.n_states)
         graph = TransitionGraph(
             states=states,
@@ -99,10 +103,12 @@ class Branches:
             successor=parts.target.astype(np.int32),
             probability=probability,
             initial=initial,
-            reward=reward,
-            branch_reward=branch_reward,
+            reward=None if own is None else of_pairs(own),
+            branch_reward=None if own is None or is_plain(own) else own,
             labels=dict(labels or {}),
             ends=ends,
+            rewards={name: of_pairs(of) for name, of in named.items()},
+            branch_rewards={name: of for name, of in named.items() if not is_plain(of)},
         )
         graph.validate()
         return graph
@@ -114,25 +120,35 @@ class Branches:
             target=self.target[places],
             probability=self.probability[places],
             reward=None if self.reward is None else self.reward[places],
+            rewards={name: of[places] for name, of in self.rewards.items()},
         )
 
     def _sorted_and_merged(self) -> Branches:
         order = np.lexsort((self.target, self.action, self.state))
         ordered = self._chosen(order[self.probability[order] > 0])
         state, action, target = ordered.state, ordered.action, ordered.target
-        probability, reward = ordered.probability, ordered.reward
+        probability = ordered.probability
         is_new = np.ones(len(state), np.bool_)
         is_new[1:] = np.any(np.diff(np.stack([state, action, target]), axis=1) != 0, axis=0)
         if is_new.all():
             return ordered
         first = np.flatnonzero(is_new)
         total = np.add.reduceat(probability, first)
-        if reward is not None:
-            # The mean of equal rewards must not differ from them by rounding.
+
+        def mean(reward: FloatArray) -> FloatArray:
+            """Return the mean reward of merged branches; that of equal ones has no rounding."""
             highest, lowest = np.maximum.reduceat(reward, first), np.minimum.reduceat(reward, first)
-            mean = np.add.reduceat(probability * reward, first) / total
-            reward = np.where(highest == lowest, highest, mean)
-        return Branches(state[first], action[first], target[first], total, reward)
+            weighted = np.add.reduceat(probability * reward, first) / total
+            return np.where(highest == lowest, highest, weighted)
+
+        return Branches(
+            state=state[first],
+            action=action[first],
+            target=target[first],
+            probability=total,
+            reward=None if ordered.reward is None else mean(ordered.reward),
+            rewards={name: mean(of) for name, of in ordered.rewards.items()},
+        )
 
 
 def numbered_states(n_states: int, name: str = "s") -> StateSpace:

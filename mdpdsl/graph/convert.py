@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from mdpdsl.graph.branches import Branches, named_actions, starts_of
 from mdpdsl.graph.ends import absorb
+from mdpdsl.graph.rewards import NO_REWARDS
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -108,9 +109,8 @@ def with_rows(spaces: TransitionGraph, rows: Any, initial: FloatArray) -> Transi
         successor=P.indices.astype(np.int32),
         probability=P.data,
         initial=initial,
-        reward=None,
-        branch_reward=None,
         labels={},
+        **NO_REWARDS,
     )
 
 

@@ -22,7 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdpdsl.graph.counts import Counts, counts_from
-from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.graph.rewards import mapped_rewards, rewards_of_pairs
+from mdpdsl.graph.space import BoolArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 
@@ -43,6 +44,7 @@ def close(graph: TransitionGraph) -> TransitionGraph:
         pair_start=np.append(graph.pair_start[:-1][kept], graph.n_pairs),
         initial=graph.initial[kept],
         branch_reward=None,
+        branch_rewards={},
         labels={name: states[kept] for name, states in graph.labels.items()},
         ends=None,
     )
@@ -75,9 +77,6 @@ def absorb(graph: TransitionGraph) -> tuple[TransitionGraph, BoolArray]:
     n_branches = np.insert(np.diff(graph.successor_start), at, 1)
     has_dynamics = graph.has_dynamics
 
-    def with_zeros(values: FloatArray | None, places: IntArray) -> FloatArray | None:
-        return None if values is None else np.insert(values, places, 0.0)
-
     is_own = np.insert(np.ones(graph.n_pairs, np.bool_), at, False)
     absorbing = replace(
         graph,
@@ -88,9 +87,12 @@ def absorb(graph: TransitionGraph) -> tuple[TransitionGraph, BoolArray]:
         probability=np.insert(graph.probability, branch_at, 1.0)
         if has_dynamics
         else graph.probability,
-        reward=with_zeros(graph.reward, at),
-        branch_reward=with_zeros(graph.branch_reward, branch_at) if has_dynamics else None,
         ends=None,
+        **mapped_rewards(
+            graph,
+            lambda rewards: np.insert(rewards, at, 0.0),
+            lambda rewards: np.insert(rewards, branch_at, 0.0) if has_dynamics else rewards,
+        ),
     )
     return absorbing, is_own
 
@@ -231,12 +233,9 @@ def _with_ends(
         initial=initial / initial.sum()
         if has_starts
         else np.where(n_pairs > 0, 1.0, 0.0) / np.count_nonzero(n_pairs),
-        reward=None
-        if graph.reward is None or graph.branch_reward is not None
-        else graph.reward[kept],
-        branch_reward=None,
         labels={name: np.append(states, states[mixed]) for name, states in graph.labels.items()},
         ends=np.append(ends, np.ones(len(mixed), np.bool_)),
+        **rewards_of_pairs(graph, kept),
     )
 
 

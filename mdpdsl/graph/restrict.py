@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdpdsl.graph.space import BoolArray, FloatArray
+from mdpdsl.graph.rewards import chosen_rewards
+from mdpdsl.graph.space import BoolArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 
@@ -19,9 +20,6 @@ def restrict(graph: TransitionGraph, kept: BoolArray) -> TransitionGraph:
     kept_branches = np.repeat(kept_pairs, np.diff(graph.successor_start))
     assert kept[graph.successor[kept_branches]].all(), "a branch leaves the states to keep"
 
-    def per_branch(values: FloatArray | None) -> FloatArray | None:
-        return None if values is None else values[kept_branches]
-
     return replace(
         graph,
         states=graph.states.chosen(kept),
@@ -31,10 +29,9 @@ def restrict(graph: TransitionGraph, kept: BoolArray) -> TransitionGraph:
         successor=new_index[graph.successor[kept_branches]].astype(np.int32),
         probability=graph.probability[kept_branches],
         initial=graph.initial[kept],
-        reward=None if graph.reward is None else graph.reward[kept_pairs],
-        branch_reward=per_branch(graph.branch_reward),
         labels={name: states[kept] for name, states in graph.labels.items()},
         ends=None if graph.ends is None or not graph.ends[kept].any() else graph.ends[kept],
+        **chosen_rewards(graph, kept_pairs, kept_branches),
     )
 
 

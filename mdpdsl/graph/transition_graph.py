@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 StateArray = npt.NDArray[np.int32]
 
+#: The name of the reward that is declared without a name.
+DEFAULT_REWARD = "default"
+
 #: Rows must sum to 1 with at most this error; builders normalise away rounding errors.
 ROW_SUM_TOLERANCE = 1e-9
 
@@ -30,6 +33,9 @@ class TransitionGraph:
     A *pair* is a state with one of its available actions; pairs are numbered by state, then by
     action. A graph with unknown dynamics has pairs but no branches. An *end* is a state in which an
     episode is over: it has no pairs, and the next episode starts in an initial state.
+
+    Named rewards belong to these pairs and branches: a copy with others (`dataclasses.replace`)
+    loses those that do not fit it.
     """
 
     states: StateSpace
@@ -44,6 +50,8 @@ class TransitionGraph:
     branch_reward: FloatArray | None = None  # [n_branches]    if it depends on the next state
     labels: Mapping[str, BoolArray] = field(default_factory=dict)  # name -> [n_states]
     ends: BoolArray | None = None  # [n_states]      None if there are none
+    rewards: Mapping[str, FloatArray] = field(default_factory=dict)  # name -> [n_pairs], expected
+    branch_rewards: Mapping[str, FloatArray] = field(default_factory=dict)  # name -> [n_branches]
 
     def __post_init__(self) -> None:
         """Check the shapes of the arrays; the builder guarantees their contents, see `validate`."""
@@ -52,6 +60,8 @@ class TransitionGraph:
         assert len(self.successor_start) == self.n_pairs + 1
         assert self.successor_start[-1] == len(self.successor) == len(self.probability)
         assert len(self.initial) == self.n_states
+        if self.rewards or self.branch_rewards:
+            self._drop_rewards_that_do_not_fit()
 
     @property
     def n_states(self) -> int:
@@ -121,6 +131,9 @@ class TransitionGraph:
             digest.update(name.encode() + states.tobytes())
         if self.ends is not None:
             digest.update(b"ends" + self.ends.tobytes())
+        for kind, named in (("reward", self.rewards), ("branch reward", self.branch_rewards)):
+            for name, numbers in sorted(named.items()):
+                digest.update(f"{kind} {name}".encode() + numbers.tobytes())
         return digest.hexdigest()[:16]
 
     def pair(self, state: int, action: int) -> int:
@@ -136,6 +149,15 @@ class TransitionGraph:
         """Return the successors of a pair and their probabilities."""
         start, end = self.successor_start[pair], self.successor_start[pair + 1]
         return self.successor[start:end], self.probability[start:end]
+
+    def reward_of(self, name: str | None = None) -> FloatArray | None:
+        """Return the expected rewards of the pairs, [n_pairs]; None if there is no such reward.
+
+        Without a name, it is the reward that is declared without one, `default`.
+        """
+        if name is None or name == DEFAULT_REWARD:
+            return self.reward
+        return self.rewards.get(name)
 
     def state(self, **values: Value) -> int:
         """Return the state with these values of its variables."""
@@ -179,6 +201,17 @@ class TransitionGraph:
             pair = int(np.argmax(np.abs(sums - 1)))
             raise ValueError(f"the probabilities of pair {pair} sum to {sums[pair]:.9g}, not 1")
 
+    def _drop_rewards_that_do_not_fit(self) -> None:
+        def fits(name: str) -> bool:
+            branches = self.branch_rewards.get(name)
+            fits_branches = branches is None or len(branches) == self.n_branches
+            return fits_branches and len(self.rewards[name]) == self.n_pairs
+
+        kept = {name: numbers for name, numbers in self.rewards.items() if fits(name)}
+        branches = {name: numbers for name, numbers in self.branch_rewards.items() if name in kept}
+        object.__setattr__(self, "rewards", kept)
+        object.__setattr__(self, "branch_rewards", branches)
+
     def _repr_svg_(self) -> str | None:
         return represented("graph_picture", self)
 
@@ -212,6 +245,11 @@ class TransitionGraph:
             numbers = getattr(self, name)
             if numbers is not None and (len(numbers) != size or not np.isfinite(numbers).all()):
                 raise ValueError(f"{name} must be an array of {size} finite numbers")
+        if DEFAULT_REWARD in self.rewards:
+            raise ValueError(f"the reward `{DEFAULT_REWARD}` must be in the field reward")
+        for name, numbers in (*self.rewards.items(), *self.branch_rewards.items()):
+            if not np.isfinite(numbers).all():
+                raise ValueError(f"the reward {name} must be an array of finite numbers")
         for name, states in self.labels.items():
             if len(states) != self.n_states or states.dtype != np.bool_:
                 raise ValueError(f"the label {name} must be an array of {self.n_states} Booleans")

@@ -315,8 +315,9 @@ class Equation(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reward(Node):
-    """`reward [on actions] [when guard] : expr`; `actions` is None without `on`."""
+    """`reward [NAME] [on actions] [when guard] : expr`; `actions` is None without `on`."""
 
+    name: Ident | None
     actions: tuple[Ident, ...] | None
     guard: Expr | None
     value: Expr

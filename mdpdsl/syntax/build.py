@@ -96,6 +96,7 @@ class Builder:
             help_text = "write `reward on … when GUARD : value`"
             raise ModelError([Diagnostic("E101", message, condition.span, help_text)])
         return ast.Reward(
+            name=_ident(children[1]) if _is(children[1], "NAME") else None,
             actions=actions.names if actions else None,
             guard=condition.guard if condition else None,
             value=_expr(children[-1]),

@@ -78,9 +78,10 @@ def format_statement(statement: ast.Statement) -> str:
         case ast.Equation():
             return _update(statement.update)
         case ast.Reward():
+            name = "" if statement.name is None else f" {statement.name.text}"
             on = "" if statement.actions is None else f" on {_actions(statement.actions)}"
             when = f" when {format_expression(statement.guard)}" if statement.guard else ""
-            return f"reward{on}{when} : {format_expression(statement.value)}"
+            return f"reward{name}{on}{when} : {format_expression(statement.value)}"
         case ast.Label():
             return f"label {statement.name.text} when {format_expression(statement.guard)}"
         case ast.Restart():

@@ -123,6 +123,8 @@ _PIECE_START = re.compile(
 )
 #: What cannot end a statement: after one of these, a line with a primed name, or `end`, continues.
 _UNFINISHED = re.compile(r"(?:[-+*/%^<>=,|:({\[~]|->|\b(?:and|or|not|then|else|if|when|in|on))\Z")
+#: After this, a line that begins with `on` continues.
+_BEFORE_ON = re.compile(r"\breward(?:\s+[^\W\d]\w*)?\Z")
 _BEFORE_NAME = re.compile(r"\b(?:mdp|param|state|noise|let|init|label|table)\Z")
 
 
@@ -173,7 +175,7 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
         if word and not difflib.get_close_matches(word, STATEMENT_KEYWORDS, n=1, cutoff=0.75):
             continue
         before = _without_comments(text[starts[-1] : match.start()]).rstrip()
-        continues = match.group("keyword") == "on" and before.endswith("reward")
+        continues = match.group("keyword") == "on" and bool(_BEFORE_ON.search(before))
         if match.group("primed") or word == "end":
             continues |= bool(_UNFINISHED.search(before))
         if word == "end":  # it may be a name
@@ -254,7 +256,9 @@ def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
     if token.type == "COMMA" and "DOTDOT" in accepts:
         return "write a list of values in braces: `{0, 1, 2}`"
     if statement == ["reward"] and "COLON" in accepts:
-        return "write the reward after a colon: `reward : 1`"
+        word = (_NAME.findall(before) or [""])[-1]
+        meant = None if word == "reward" else did_you_mean(word, ["when", "on"])
+        return meant or "write the reward after a colon: `reward : 1`"
     if statement == ["on"] and token.type in ("NUMBER", "COMPARE") and "NUMBER" not in accepts:
         return "test an action's value in the guard: `on any when u == 1 -> …`"
     if token.type == "NAME" and re.search(r"\d\Z", text):

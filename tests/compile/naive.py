@@ -151,11 +151,13 @@ class NaiveModel:
         assert value in self.domains[name], (name, value)
         return value
 
-    def reward(self, state: State, action: Env, following: State) -> float:
+    def reward(self, state: State, action: Env, following: State, name: str = "default") -> float:
         env = self.env(state) | action
         env |= {f"{n}'": v for n, v in zip(self.names, following, strict=True)}
         total = 0.0
         for r in self._all(ast.Reward):
+            if (r.name.text if r.name else "default") != name:
+                continue
             applies = r.guard is None or self.value(r.guard, env)
             if applies and self._concerns(r.actions or (), action):
                 total += self.value(r.value, env)

@@ -43,9 +43,11 @@ def assert_same(graph: TransitionGraph, naive: NaiveModel) -> None:
             found = dict(zip(successors.tolist(), probabilities.tolist(), strict=True))
             expected = {index[s]: p for s, p in row.items()}
             assert found == pytest.approx(expected, abs=TOLERANCE)
-            reward = sum(p * naive.reward(state, action, s) for s, p in row.items())
-            stored = 0.0 if graph.reward is None else graph.reward[pair]
-            assert stored == pytest.approx(reward, abs=1e-9)
+            for name in ("default", *graph.rewards):
+                reward = sum(p * naive.reward(state, action, s, name) for s, p in row.items())
+                of_pairs = graph.reward_of(name)
+                stored = 0.0 if of_pairs is None else of_pairs[pair]
+                assert stored == pytest.approx(reward, abs=1e-9)
 
 
 FINITE = [
@@ -130,9 +132,10 @@ def model_texts(draw: st.DrawFn) -> str:
     every = ", ".join(f"{name} = {low}" for name in names)
     mixed = f"{every}, hue ~ {{red: 0.5, green: 0.5}}, flag = false"
     lines.append(draw(st.sampled_from(["init any", "init any when flag", f"init {mixed}"])))
-    lines.append(f"reward on a when {names[0]} > {low} : {names[0]}/2")
-    lines.append(f"reward when {names[0]}' == {low} : {draw(st.integers(-2, 2))}")
-    lines.append(f"reward when {names[-1]} + 1 == {names[0]}' : 1 + {names[0]}'")
+    reward = st.sampled_from(["reward", "reward", "reward default", "reward energy", "reward end"])
+    lines.append(f"{draw(reward)} on a when {names[0]} > {low} : {names[0]}/2")
+    lines.append(f"{draw(reward)} when {names[0]}' == {low} : {draw(st.integers(-2, 2))}")
+    lines.append(f"{draw(reward)} when {names[-1]} + 1 == {names[0]}' : 1 + {names[0]}'")
     lines.append(f"label low when {names[0]} == {low}")
     return "\n".join(lines)
 

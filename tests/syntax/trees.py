@@ -115,7 +115,7 @@ statements = st.one_of(
     _node(ast.Init, _some(_node(ast.InitItem, idents, expressions | distributions))),
     st.builds(_rule, _some(idents, 0), _optional, st.booleans(), _some(_branches)),
     _node(ast.Equation, _updates),
-    _node(ast.Reward, st.none() | _some(idents, 0), _optional, expressions),
+    _node(ast.Reward, st.none() | idents, st.none() | _some(idents, 0), _optional, expressions),
     _node(ast.Label, idents, expressions),
     _node(ast.Restart, expressions),
     _node(ast.End, expressions),

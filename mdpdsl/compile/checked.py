@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mdpdsl.compile.terms import Term, Type
+from mdpdsl.compile.scope import Definition
+from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Read, Term, Type
 from mdpdsl.diagnostics import Diagnostic, Span
 from mdpdsl.graph.space import FloatArray, Product, Value
 
@@ -66,6 +67,34 @@ class Reward:
 
 
 @dataclass(frozen=True, eq=False)
+class CheckedProperty:
+    """A property whose names are resolved and whose numbers are known.
+
+    `operator` is F, G, X, U, W or R for a probability; for a reward it is F (until a goal), C (the
+    next steps), D (discounted) or S (the long-run average).
+    """
+
+    name: str | None
+    text: str  # in the canonical layout
+    span: Span
+    is_reward: bool
+    direction: str | None  # max or min; None: for every policy
+    comparison: str | None  # >=, >, <= or <; None: the value is asked for
+    threshold: float | None
+    operator: str
+    left: Term | None = None
+    right: Term | None = None  # the operand, or the goal
+    steps: int | None = None
+    discount: float | None = None
+    reward: str | None = None  # its name; None: the default one
+
+    @property
+    def conditions(self) -> tuple[Term, ...]:
+        """The conditions on states, left to right."""
+        return tuple(term for term in (self.left, self.right) if term is not None)
+
+
+@dataclass(frozen=True, eq=False)
 class Init:
     """Where a run starts: each variable independently, or uniformly where a guard holds.
 
@@ -120,6 +149,8 @@ class CheckedModel:
     equations: Mapping[str, Term]
     rewards: tuple[Reward, ...]
     labels: Mapping[str, Term]
+    properties: Mapping[str, CheckedProperty]
+    definitions: Mapping[str, Definition]
     restarts: tuple[Term, ...]
     ends: tuple[Term, ...]
     init: Init
@@ -145,6 +176,7 @@ class CheckedModel:
 def spaces_alone(name: str, states: Product, actions: Product) -> CheckedModel:
     """Return a model with spaces and nothing else, for graphs that have no model file."""
     members = [m for v in (*states.variables, *actions.variables) for m in v.members]
+    symbols = {member: number for number, member in enumerate(dict.fromkeys(members))}
     return CheckedModel(
         name=name,
         title=None,
@@ -153,12 +185,14 @@ def spaces_alone(name: str, states: Product, actions: Product) -> CheckedModel:
         parameter_types={},
         states=states,
         actions=actions,
-        symbols={member: number for number, member in enumerate(dict.fromkeys(members))},
+        symbols=symbols,
         noises=(),
         rules=(),
         equations={},
         rewards=(),
         labels={},
+        properties={},
+        definitions=_definitions(states, symbols),
         restarts=(),
         ends=(),
         init=Init({}, None, Span(0, 0)),
@@ -170,3 +204,20 @@ def spaces_alone(name: str, states: Product, actions: Product) -> CheckedModel:
         can_expand=False,
         broken_actions=frozenset(),
     )
+
+
+def _definitions(states: Product, symbols: Mapping[str, int]) -> dict[str, Definition]:
+    """Return the names of the state variables and of the members of enumerations."""
+    span = Span(0, 0)
+    found = {}
+    for member, number in symbols.items():
+        kind = Type("enum", frozenset({member}))
+        found[member] = Definition("member", span, Constant(float(number), type=kind, span=span))
+    types = {"bool": BOOL, "int": INT}
+    for variable in states.variables:
+        kind = types.get(variable.kind, REAL)
+        if variable.kind == "enum":
+            kind = Type("enum", frozenset(variable.members))
+        read = Read("state", variable.name, type=kind, span=span)
+        found[variable.name] = Definition("state", span, read)
+    return found

@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mdpdsl.compile import domains
-from mdpdsl.compile.checked import CheckedModel, Discretization, Init, LogColumn, Reward, Spread
+from mdpdsl.compile.checked import (
+    CheckedModel,
+    CheckedProperty,
+    Discretization,
+    Init,
+    LogColumn,
+    Reward,
+    Spread,
+)
 from mdpdsl.compile.declare import Declarations
 from mdpdsl.compile.dynamics import Dynamics
 from mdpdsl.compile.explore_block import explore_settings
 from mdpdsl.compile.parameters import Override
-from mdpdsl.compile.scope import COLUMN, REWARD, STATE_GUARD
+from mdpdsl.compile.property_check import check_query, property_scope
+from mdpdsl.compile.scope import COLUMN, REWARD, STATE_GUARD, Definition
 from mdpdsl.compile.terms import BOOL, INT, REAL, Term
 from mdpdsl.diagnostics import Span, did_you_mean, with_article
 from mdpdsl.graph.transition_graph import DEFAULT_REWARD
@@ -49,6 +58,8 @@ class _Checker:
         discretization = self._discretization()
         log = self._log()
         explore = explore_settings(self.scope, declared.all(ast.Explore))
+        definitions = self.scope.resolved()
+        properties = self._properties(definitions)
         header = declared.header
         return CheckedModel(
             name=header.name.text if header else "model",
@@ -64,6 +75,8 @@ class _Checker:
             equations=dynamics.equations,
             rewards=rewards,
             labels=labels,
+            properties=properties,
+            definitions=definitions,
             restarts=restarts,
             ends=ends,
             init=init,
@@ -102,6 +115,37 @@ class _Checker:
             if guard is not None:
                 labels[name] = guard
         return labels
+
+    def _properties(self, definitions: Mapping[str, Definition]) -> dict[str, CheckedProperty]:
+        statements = self.declared.all(ast.Property)
+        if not statements:
+            return {}
+        # A label or a reward with an error of its own is declared all the same.
+        labels = [label.name.text for label in self.declared.all(ast.Label)]
+        rewards = dict.fromkeys(
+            reward.name.text if reward.name else DEFAULT_REWARD
+            for reward in self.declared.all(ast.Reward)
+        )
+        scope = property_scope(
+            definitions,
+            self.scope.symbols,
+            labels,
+            rewards,
+            self.scope.lost_names,
+        )
+        found: dict[str, CheckedProperty] = {}
+        names: set[str] = set()
+        for statement in statements:
+            name = statement.name.text
+            if name in names:
+                message = f"the property `{name}` is declared twice"
+                scope.report("E202", message, statement.name.span, "choose another name")
+            names.add(name)
+            checked = check_query(scope, statement.query, name)
+            if checked is not None:
+                found[name] = checked
+        self.scope.diagnostics += scope.diagnostics
+        return found
 
     def _guards(self, kind: type[ast.Restart | ast.End]) -> tuple[Term, ...]:
         """Return the guards of `restart` or `end`."""

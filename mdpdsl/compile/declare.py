@@ -22,7 +22,7 @@ from mdpdsl.syntax.parse import Parsed
 S = TypeVar("S", bound=ast.Node)
 
 #: Statements that can be lost to a syntax error without changing the states of the model.
-_DISPENSABLE = {"let", "on", "table", "reward", "label", "explore", "log"}
+_DISPENSABLE = {"let", "on", "table", "reward", "label", "property", "explore", "log"}
 
 
 class Declarations:
@@ -32,7 +32,7 @@ class Declarations:
         self.statements = parsed.file.statements
         self.scope = Scope(lost_names=parsed.lost_names, diagnostics=list(parsed.diagnostics))
         self.has_syntax_mistakes = bool(parsed.diagnostics)
-        self.has_lost_rules = bool(parsed.lost_words)
+        self.has_lost_rules = bool(parsed.lost_words - {"property"})
         # If any other statement is lost, errors in the states cannot be found.
         self.hold = parsed.lost_words <= _DISPENSABLE
         self.variables: dict[str, Variable] = {}

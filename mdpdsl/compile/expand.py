@@ -27,6 +27,7 @@ from mdpdsl.compile.limits import (
 )
 from mdpdsl.compile.merge import Transitions
 from mdpdsl.compile.problems import Problems
+from mdpdsl.compile.property_states import property_faults
 from mdpdsl.compile.quadrature import n_quadrature_nodes, rough_strata
 from mdpdsl.compile.rewards import marked_states, reward_fields, reward_kernels, rewards_in_ends
 from mdpdsl.compile.row_batches import RowBuffer
@@ -143,6 +144,8 @@ class _Expander:
             graph = restrict(graph, is_reached)
         self._report_stuck(graph)
         self.diagnostics = self.problems.diagnostics(lambda found: graph.states.indices(found) >= 0)
+        if model.properties:
+            self.diagnostics += property_faults(model, graph)
         if graph.ends is not None:
             self.diagnostics += rewards_in_ends(model, graph.states, graph.ends)
         return graph

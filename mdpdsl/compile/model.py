@@ -90,6 +90,11 @@ class Model:
         return self.checked.parameters
 
     @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties that the model names, with their texts."""
+        return {name: asked.text for name, asked in self.checked.properties.items()}
+
+    @property
     def options(self) -> dict[str, Any]:
         """The options for building the graph, as a run directory records them."""
         keeps_all_states, most_states, _ = self._options

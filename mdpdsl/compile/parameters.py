@@ -30,7 +30,7 @@ def override_parameters(scope: Scope, overrides: Mapping[str, Override]) -> bool
         if default is None:
             is_good = False
             continue
-        value = _value(name, given)
+        value = constant_of(name, given)
         if value is None or not accepts(default.type, value.type):
             is_good = False
             listed = ", ".join(f"{p} ({_type_word(scope, p)})" for p in params)
@@ -51,7 +51,8 @@ def _unknown(name: str, params: list[str]) -> Diagnostic:
     return Diagnostic("E601", f"unknown parameter `{name}`", None, help_text)
 
 
-def _value(name: str, given: Override) -> Constant | None:
+def constant_of(name: str, given: Override) -> Constant | None:
+    """Return a given value as a constant; None if it is not a finite number or a truth value."""
     if isinstance(given, str):
         return _parsed(name, given)
     span = Span(0, 0)

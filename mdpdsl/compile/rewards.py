@@ -14,7 +14,7 @@ from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.terms import Term, reads
 from mdpdsl.compile.transitions import action_values, any_holds, state_values
 from mdpdsl.diagnostics import Diagnostic
-from mdpdsl.graph.rewards import RewardFields
+from mdpdsl.graph.reward_fields import RewardFields
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, StateSpace
 from mdpdsl.graph.transition_graph import DEFAULT_REWARD
 

@@ -11,7 +11,7 @@ from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.merge import Transitions
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.rewards import RewardKernel, reward_fields, reward_kernels
-from mdpdsl.graph.rewards import RewardFields
+from mdpdsl.graph.reward_fields import RewardFields
 from mdpdsl.graph.space import IntArray, StateSpace
 
 T = TypeVar("T", np.int32, np.int64, np.float64)

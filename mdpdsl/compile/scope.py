@@ -45,6 +45,7 @@ STATE_GUARD = Place("a condition on states", frozenset({"state"}))
 GUARD = Place("a guard or a probability", frozenset({"state", "action"}))
 REWARD = Place("a reward", frozenset({"state", "action", "next"}))
 UPDATE = Place("an update", frozenset({"state", "action", "noise", "next"}))
+PROPERTY = Place("a property", frozenset({"state", "label"}))
 COLUMN = Place("a column of the log", frozenset({"column"}))
 
 KIND_WORDS = {

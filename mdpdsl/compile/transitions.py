@@ -21,7 +21,7 @@ from mdpdsl.compile.outcome import Moves, OutcomeKernel, Start, report_faults
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.terms import Term
 from mdpdsl.diagnostics import Span
-from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, Product
 
 #: How far a sum of probabilities may be from 1, and a probability outside [0, 1].
 PROBABILITY_TOLERANCE = 1e-9
@@ -316,12 +316,16 @@ def cell_points(model: CheckedModel) -> FloatArray:
 
 
 def state_values(
-    model: CheckedModel, codes: IntArray, kind: str = "state"
+    model: CheckedModel, codes: IntArray, kind: str = "state", product: Product | None = None
 ) -> dict[tuple[str, str], Array]:
-    """Return the values of all variables in some states, as expressions read them."""
+    """Return the values of all variables in some states, as expressions read them.
+
+    The codes are those of the model's own product, or of another one with the same variables.
+    """
+    product = model.states if product is None else product
     values: dict[tuple[str, str], Array] = {}
-    for position, variable in enumerate(model.states.variables):
-        cells = model.states.cells(codes, position)
+    for position, variable in enumerate(product.variables):
+        cells = product.cells(codes, position)
         if variable.kind == "enum":
             symbols = np.array([model.symbols[m] for m in variable.members], np.float64)
             values[kind, variable.name] = symbols[cells]

@@ -66,6 +66,13 @@ class Scope(Names):
         self.definitions[name] = Definition("param", self.definitions[name].span, value)
         self._typed.clear()
 
+    def resolved(self) -> dict[str, Definition]:
+        """Return the meaning of every name, with all lets and params typed."""
+        return {
+            name: Definition(definition.kind, definition.span, self.definition_term(name))
+            for name, definition in self.definitions.items()
+        }
+
     def term(self, expression: ast.Expr, place: Place, wanted: Type | None = None) -> Term | None:
         """Type an expression for a place; report a type other than `wanted`, if given."""
         typed = self.infer(expression, place)

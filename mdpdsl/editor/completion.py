@@ -11,6 +11,14 @@ from mdpdsl.compile.terms import Read, reads
 from mdpdsl.diagnostics import Span
 from mdpdsl.editor import vocabulary
 from mdpdsl.editor.document import Document
+from mdpdsl.editor.property_completion import (
+    label_names,
+    open_property,
+    property_place,
+    property_words,
+    quoted_names,
+    reward_names,
+)
 from mdpdsl.explore.algorithms import ALGORITHMS
 from mdpdsl.explore.settings import BONUSES, RADII, SIMULATIONS
 from mdpdsl.syntax.parse import Continuation, continuation
@@ -33,7 +41,10 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A completion; `kind` is keyword, value, member, function, setting or a kind of name."""
+    """A completion; `kind` is keyword, value, member, function, setting, label or that of a name.
+
+    Rewards have the kind of labels: both are names of their own.
+    """
 
     text: str
     kind: str
@@ -43,6 +54,9 @@ class Suggestion:
 def complete(document: Document, offset: int) -> tuple[list[Suggestion], Span]:
     """Return completions at a position, likeliest first, and the characters they replace."""
     before = document.text[:offset]
+    query = open_property(before)
+    if query is not None and not _is_in_comment(query):
+        return _in_property(document, query, offset)
     line = before[before.rfind("\n") + 1 :]
     if _is_in_comment_or_text(line):
         return [], Span(offset, offset)
@@ -54,6 +68,31 @@ def complete(document: Document, offset: int) -> tuple[list[Suggestion], Span]:
     for suggestion in _suggestions(document, place, is_at_margin):
         found.setdefault(suggestion.text, suggestion)
     return list(found.values()), Span(start, offset)
+
+
+def _in_property(document: Document, query: str, offset: int) -> tuple[list[Suggestion], Span]:
+    """Return completions inside a property, given its text up to the position."""
+    quoted = quoted_names(document, query)
+    if quoted is not None:
+        names, length = quoted
+        return [Suggestion(name, "label") for name in names], Span(offset - length, offset)
+    partial = _PARTIAL_WORD.search(query)
+    start = partial.start() if partial else len(query)
+    place = property_place(query[:start])
+    found: list[Suggestion] = []
+    if place.is_operand:
+        found += _members(document, place.compared or "")
+    found += [Suggestion(word, "keyword", text) for word, text in property_words(document, place)]
+    if place.is_operand:
+        found += [Suggestion(f'"{name}"', "label", "label") for name in label_names(document)]
+    if "NUMBER" in place.terminals:
+        found += _names(document, STATE_GUARD if place.is_operand else FIXED)
+    if place.is_operand:
+        found += [*_functions(), *_keywords(["false", "true"])]
+    unique: dict[str, Suggestion] = {}
+    for suggestion in found:
+        unique.setdefault(suggestion.text, suggestion)
+    return list(unique.values()), Span(offset - (len(query) - start), offset)
 
 
 def _suggestions(
@@ -108,7 +147,9 @@ def _statement(place: Continuation) -> Sequence[tuple[str, str]]:
         previous = tokens[index - 1][0] if index else None
         if depth:
             continue
-        is_start = kind in _STARTERS and not (kind == "ON" and previous == "REWARD")
+        before_last = tokens[index - 2][0] if index > 1 else None
+        is_rewarded = "REWARD" in (previous, before_last if previous == "NAME" else None)
+        is_start = kind in _STARTERS and not (kind == "ON" and is_rewarded)
         if kind == "ACTION":
             is_start = following == "NAME" or (following is None and place.terminals == {"NAME"})
         elif kind == "LOG":
@@ -135,6 +176,10 @@ def _special_names(
             return []
         case "ON" | "TABLE" if not {"WHEN", "OTHERWISE", "ARROW", "LBRACE"} & set(kinds):
             return _actions(document) if last in ("ON", "TABLE", "COMMA") else None
+        case "REWARD" if len(kinds) == 1:
+            return [Suggestion(name, "label", "reward") for name in reward_names(document)]
+        case "PROPERTY" if len(kinds) == 1:
+            return []
         case "REWARD" if last in ("ON", "COMMA") and not {"WHEN", "COLON"} & set(kinds):
             return _actions(document)
         case "INIT" | "NOISE" if last == "TILDE":
@@ -238,5 +283,10 @@ def _depth(kinds: Sequence[str]) -> int:
     return opened - sum(kind in ("RBRACE", "RBRACKET", "RPAREN") for kind in kinds)
 
 
+def _is_in_comment(text: str) -> bool:
+    line = text[text.rfind("\n") + 1 :]
+    return re.sub(r'"[^"]*"', "", line).find("#") >= 0
+
+
 def _is_in_comment_or_text(line: str) -> bool:
-    return re.sub(r'"[^"]*"', "", line).find("#") >= 0 or line.count('"') % 2 == 1
+    return _is_in_comment(line) or line.count('"') % 2 == 1

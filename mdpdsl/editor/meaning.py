@@ -12,12 +12,20 @@ from mdpdsl.diagnostics import Span
 from mdpdsl.editor import vocabulary
 from mdpdsl.editor.document import Document
 from mdpdsl.editor.occurrences import Occurrence
+from mdpdsl.editor.property_words import in_words
 from mdpdsl.graph.space import Variable
+from mdpdsl.graph.transition_graph import DEFAULT_REWARD
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.format import format_statement
 
 #: How many values of a discrete distribution are shown.
 MOST_VALUES = 8
+#: What the labels mean that every model has.
+BUILT_IN = {
+    "init": "the states in which a run may start",
+    "end": "the states in which an episode is over",
+    "deadlock": "no state: in PRISM, those without a move",
+}
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -37,8 +45,14 @@ def meaning(document: Document, name: Occurrence) -> str | None:
     if name.space == "setting":
         text = (vocabulary.LOG_KEYS | vocabulary.SETTINGS).get(name.text)
         return f"setting `{name.text}`: {text}" if text else None
+    if name.space == "label" and name.text in BUILT_IN and not document.declarations(name):
+        return f"label `{name.text}`: {BUILT_IN[name.text]}"
     if name.space == "label":
         return _joined(document, name.text, "label", "a set of states")
+    if name.space == "reward":
+        return _of_reward(document, name.text)
+    if name.space == "property":
+        return _of_property(document, name.text)
     if name.space == "column":
         return f"column `{name.text}` of the log"
     if name.space == "model":
@@ -152,6 +166,26 @@ def _of_function(name: str) -> str | None:
     return f"`{entry[0]}`: {entry[1]}" if entry else None
 
 
+def _of_reward(document: Document, name: str) -> str:
+    """Describe a reward by all its lines."""
+    lines = [
+        format_statement(statement)
+        for statement in document.parsed.file.statements
+        if isinstance(statement, ast.Reward)
+        and (statement.name.text if statement.name else DEFAULT_REWARD) == name
+    ]
+    listed = "\n".join(lines[:MOST_VALUES] + ["…"] * (len(lines) > MOST_VALUES))
+    text = "a reward; its lines add up" if len(lines) > 1 else "a reward"
+    return f"```mdp\n{listed}\n```\n{text}" if lines else f"reward `{name}`"
+
+
+def _of_property(document: Document, name: str) -> str | None:
+    for statement in document.parsed.file.statements:
+        if isinstance(statement, ast.Property) and statement.name.text == name:
+            return _joined(document, name, "property", in_words(statement.query))
+    return None
+
+
 def _of_model(document: Document, name: str) -> str:
     checked = document.checked
     sizes = f"{checked.states.size:,} states in the product, {checked.actions.size:,} actions"
@@ -179,7 +213,7 @@ def _word_at(document: Document, offset: int) -> tuple[str, Span] | None:
 def _joined(document: Document, name: str, word: str, text: str) -> str:
     """Put the declaration before a text, and the comment of the declaration after it."""
     kinds = {"param": ast.Param, "let": ast.Let, "state": ast.State, "noise": ast.Noise}
-    kinds |= {"action": ast.ActionFactor, "label": ast.Label}
+    kinds |= {"action": ast.ActionFactor, "label": ast.Label, "property": ast.Property}
     for statement in document.parsed.file.statements:
         if isinstance(statement, kinds[word]) and _declares(statement, name):
             comment = _comment_of(document, statement.span)

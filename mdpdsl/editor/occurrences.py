@@ -1,8 +1,8 @@
 """Every name in a model file, with its position and its namespace.
 
-Parameters, variables, actions, members and lets share one namespace; labels, settings of the
-explore block, log columns and functions have their own. In statements that could not be parsed, all
-words except keywords count as names of the first kind.
+Parameters, variables, actions, members and lets share one namespace; labels, rewards, properties,
+settings of the explore block, log columns and functions have their own. In statements that could
+not be parsed, all words except keywords count as names of the first kind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _TOKEN = re.compile(r"#[^\n]*|\"[^\"\n]*\"?|[^\W\d]\w*|\d[\w.]*")
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A name at a position; `space` is name, label, function, setting, column or model."""
+    """A name at a position.
+
+    `space` is name, label, reward, property, function, setting, column or model.
+    """
 
     text: str
     span: Span
@@ -56,6 +59,16 @@ def _of_statement(statement: ast.Statement, file: ast.ModelFile) -> Iterator[Occ
         case ast.Label():
             yield Occurrence(statement.name.text, statement.name.span, "label", True)
             yield from _of_node(statement.guard)
+        case ast.Reward():
+            if statement.name is not None:
+                yield Occurrence(statement.name.text, statement.name.span, "reward", True)
+            yield from _of_node((statement.actions or (), statement.guard, statement.value))
+        case ast.Property():
+            yield Occurrence(statement.name.text, statement.name.span, "property", True)
+            if statement.query.reward is not None:
+                reward = statement.query.reward
+                yield Occurrence(reward.text, reward.span, "reward")
+            yield from _of_query((statement.query.formula, statement.query.threshold))
         case ast.ActionNames():
             for name in statement.names:
                 yield Occurrence(name.text, name.span, is_declaration=True)
@@ -134,6 +147,24 @@ def _of_node(node: object) -> Iterator[Occurrence]:
                 yield from _of_node(getattr(node, field.name))
 
 
+def _of_query(node: object) -> Iterator[Occurrence]:
+    """Return the names in the formula of a property, whose strings are labels."""
+    match node:
+        case ast.Text() if node.value:
+            yield Occurrence(node.value, node.span, "label")
+        case ast.Call():
+            yield Occurrence(node.function.text, node.function.span, "function")
+            yield from _of_query(node.arguments)
+        case ast.Name():
+            yield from _of_node(node)
+        case tuple():
+            for part in node:
+                yield from _of_query(part)
+        case ast.Node():
+            for field in fields(node):
+                yield from _of_query(getattr(node, field.name))
+
+
 def _of_ident(ident: ast.Ident) -> Occurrence:
     return Occurrence(ident.text.removesuffix("'"), ident.span)
 
@@ -143,6 +174,9 @@ def _placed(occurrence: Occurrence, text: str) -> Occurrence:
     start, end = occurrence.span.start, occurrence.span.end
     if end - start == len(occurrence.text):
         return occurrence
+    if occurrence.space == "label":  # in quotes, and perhaps in parentheses
+        start = text.index(f'"{occurrence.text}"', start, end) + 1
+        return replace(occurrence, span=Span(start, start + len(occurrence.text)))
     for token in _TOKEN.finditer(text, start, end):
         if token.group() == occurrence.text:
             return replace(occurrence, span=Span(*token.span()))

@@ -9,6 +9,7 @@ from mdpdsl.diagnostics import Span
 from mdpdsl.editor.document import Document
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.format import format_expression, format_statement
+from mdpdsl.syntax.property_format import format_query
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,12 @@ def _entries(statement: ast.Statement) -> Iterator[Entry]:
         case ast.Label():
             guard = format_expression(statement.guard)
             yield Entry(statement.name.text, "label", guard, span, statement.name.span)
+        case ast.Property():
+            text = format_query(statement.query)
+            yield Entry(statement.name.text, "property", text, span, statement.name.span)
+        case ast.Reward(name=ast.Ident() as reward):
+            _, _, detail = format_statement(statement).partition(reward.text)
+            yield Entry(f"reward {reward.text}", "rule", detail.strip(), span, reward.span)
         case ast.Rule():
             condition = f"when {format_expression(statement.guard)}" if statement.guard else ""
             condition = "otherwise" if statement.is_otherwise else condition

@@ -17,6 +17,7 @@ _SUGGESTION_KINDS = {
     "member": types.CompletionItemKind.EnumMember,
     "function": types.CompletionItemKind.Function,
     "setting": types.CompletionItemKind.Property,
+    "label": types.CompletionItemKind.Value,
     "param": types.CompletionItemKind.Constant,
     "state": types.CompletionItemKind.Variable,
     "action": types.CompletionItemKind.Variable,
@@ -31,6 +32,7 @@ _ENTRY_KINDS = {
     "action": types.SymbolKind.EnumMember,
     "noise": types.SymbolKind.Event,
     "label": types.SymbolKind.Key,
+    "property": types.SymbolKind.Property,
     "rule": types.SymbolKind.Method,
     "block": types.SymbolKind.Object,
 }

@@ -12,10 +12,14 @@ STATEMENTS = {
     "init": ("init x = 0, v ~ DISTRIBUTION | init any [when GUARD]", "where a run starts"),
     "on": ("on ACTIONS [when GUARD | otherwise] -> BRANCH | BRANCH", "what actions do"),
     "reward": (
-        "reward [on ACTIONS] [when GUARD] : expression",
-        "a reward; all lines that apply add up",
+        "reward [NAME] [on ACTIONS] [when GUARD] : expression",
+        "a reward; all lines of one name that apply add up",
     ),
     "label": ("label NAME when GUARD", "a named set of states"),
+    "property": (
+        'property NAME = Pmax=? [ F "goal" ]',
+        "a question about the model, in PRISM's syntax; `solve` answers it",
+    ),
     "restart": (
         "restart when GUARD",
         "in these states, every action leads to a state drawn from `init`",
@@ -62,6 +66,29 @@ WORDS = {
     "not": "negation",
     "true": "a Boolean value",
     "false": "a Boolean value",
+}
+
+#: How a property begins, and the operators between its brackets.
+QUERIES = {
+    "Pmax=?": "the largest probability of a path formula",
+    "Pmin=?": "the least probability of a path formula",
+    "P>=": "whether the probability is so large under every policy",
+    "Rmax=?": "the largest expected reward",
+    "Rmin=?": "the least expected reward",
+}
+PATH_OPERATORS = {
+    "F": "at some time; `F<=k` within k steps",
+    "G": "always",
+    "X": "after one step",
+    "U": "the left condition until the right one; `U<=k` within k steps",
+    "W": "the left condition until the right one, or for ever",
+    "R": "the right condition up to and including the first time of the left one, or for ever",
+}
+REWARD_FORMULAS = {
+    "F": "the sum of the rewards until a condition holds",
+    "C<=": "the sum of the rewards of the next steps",
+    "Cdiscount=": "the discounted sum of all rewards",
+    "S": "the long-run average of the rewards",
 }
 
 FUNCTIONS = {

@@ -16,7 +16,7 @@ from mdpdsl.formats.loops import loop_notes, with_loops
 from mdpdsl.formats.names import prism_names
 from mdpdsl.formats.numbers import branch_chances, number_texts
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph
-from mdpdsl.graph.rewards import all_rewards
+from mdpdsl.graph.reward_fields import all_rewards
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 

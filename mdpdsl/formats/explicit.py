@@ -36,7 +36,7 @@ from mdpdsl.formats.numbers import branch_chances, number_texts
 from mdpdsl.formats.rules import cells_of
 from mdpdsl.graph.branches import Branches, named_actions, numbered_states
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph
-from mdpdsl.graph.rewards import all_rewards
+from mdpdsl.graph.reward_fields import all_rewards
 from mdpdsl.graph.space import FloatArray, IntArray, StateSpace
 from mdpdsl.graph.transition_graph import DEFAULT_REWARD, ROW_SUM_TOLERANCE, TransitionGraph
 

@@ -17,7 +17,7 @@ from mdpdsl.formats.names import free_name, identifier
 from mdpdsl.graph.branches import named_actions, starts_of, starts_outside
 from mdpdsl.graph.ends import absorb
 from mdpdsl.graph.interval_graph import Bounds
-from mdpdsl.graph.rewards import chosen_rewards
+from mdpdsl.graph.reward_fields import chosen_rewards
 from mdpdsl.graph.space import BoolArray, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 

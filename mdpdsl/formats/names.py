@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mdpdsl.graph.rewards import all_rewards
+from mdpdsl.graph.reward_fields import all_rewards
 from mdpdsl.graph.transition_graph import DEFAULT_REWARD, TransitionGraph
 
 #: Keywords of the PRISM language and of Storm's dialect of it.

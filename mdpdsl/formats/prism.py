@@ -30,7 +30,7 @@ from mdpdsl.formats.rules import (
 )
 from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph
-from mdpdsl.graph.rewards import all_rewards
+from mdpdsl.graph.reward_fields import all_rewards
 from mdpdsl.graph.space import FloatArray, IntArray, Variable
 from mdpdsl.graph.transition_graph import DEFAULT_REWARD, TransitionGraph
 

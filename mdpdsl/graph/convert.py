@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from mdpdsl.graph.branches import Branches, named_actions, starts_of
 from mdpdsl.graph.ends import absorb
-from mdpdsl.graph.rewards import NO_REWARDS
+from mdpdsl.graph.reward_fields import NO_REWARDS
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdpdsl.graph.counts import Counts, counts_from
-from mdpdsl.graph.rewards import mapped_rewards, rewards_of_pairs
+from mdpdsl.graph.reward_fields import mapped_rewards, rewards_of_pairs
 from mdpdsl.graph.space import BoolArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 

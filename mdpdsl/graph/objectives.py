@@ -4,6 +4,7 @@ In PRISM's notation, with `goal` and `allowed` sets of states and rewards of pai
 
     Until(goal)                     P [ F goal ]
     Until(goal, allowed, steps=k)   P [ allowed U<=k goal ]
+    Next(goal)                      P [ X goal ]
     Total(reward, goal)             R [ F goal ]
     Cumulative(reward, steps=k)     R [ C<=k ]
     Discounted(reward, gamma)       R [ Cdiscount=gamma ]
@@ -27,6 +28,13 @@ class Until:
     goal: BoolArray  # [n_states]
     allowed: BoolArray | None = None  # [n_states]  None: all states
     steps: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Next:
+    """The probability that the next state is in a goal; an end stays where it is."""
+
+    goal: BoolArray  # [n_states]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,4 +68,4 @@ class Average:
     reward: FloatArray  # [n_pairs]
 
 
-Objective = Until | Total | Cumulative | Discounted | Average
+Objective = Until | Next | Total | Cumulative | Discounted | Average

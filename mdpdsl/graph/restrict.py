@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdpdsl.graph.rewards import chosen_rewards
+from mdpdsl.graph.reward_fields import chosen_rewards
 from mdpdsl.graph.space import BoolArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from mdpdsl.diagnostics import Source, Span
 from mdpdsl.syntax import ast
+from mdpdsl.syntax.property_format import format_query
 
 #: Longer `on` lines are broken before each branch.
 LINE_WIDTH = 100
@@ -84,6 +85,8 @@ def format_statement(statement: ast.Statement) -> str:
             return f"reward{name}{on}{when} : {format_expression(statement.value)}"
         case ast.Label():
             return f"label {statement.name.text} when {format_expression(statement.guard)}"
+        case ast.Property():
+            return f"property {statement.name.text} = {format_query(statement.query)}"
         case ast.Restart():
             return f"restart when {format_expression(statement.guard)}"
         case ast.End():

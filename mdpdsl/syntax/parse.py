@@ -1,4 +1,4 @@
-"""From text to syntax tree; the only module that uses the parser generator.
+"""From text to syntax tree; besides `property_parse`, the only module that reads with a grammar.
 
 A file with a syntax error is parsed again in pieces, each beginning at a line that starts a
 statement, so that one error does not hide the others.
@@ -7,24 +7,19 @@ statement, so that one error does not hide the others.
 from __future__ import annotations
 
 import difflib
-import hashlib
-import os
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from lark import Lark, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
-from lark import __version__ as lark_version
 from lark.utils import TextSlice
 
 from mdpdsl.diagnostics import Diagnostic, ModelError, Source, Span, did_you_mean
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.build import Builder
+from mdpdsl.syntax.grammar import grammar_parser
 from mdpdsl.syntax.words import CONTEXTUAL_KEYWORDS, KEYWORDS, STATEMENT_KEYWORDS
 
 
@@ -92,6 +87,14 @@ def continuation(source: Source, offset: int) -> Continuation:
         ended = _continuation(f"{before} when")
         if [kind for kind, _ in ended.tokens[-2:]] == ["END", "WHEN"]:
             return Continuation(ended.tokens[:-1], frozenset({"WHEN"}))
+    named = re.search(r"\bproperty(\s+[^\W\d]\w*)?\s*\Z", before)
+    if named:  # only a name and `=` make it a keyword
+        found = _continuation(f"{before}{'' if named.group(1) else ' p'} = P")
+        kinds = [kind for kind, _ in found.tokens[-4:]]
+        if kinds == ["PROPERTY", "NAME", "ASSIGN", "QUERY"]:
+            n_left = -2 if named.group(1) else -3
+            accepts = {"ASSIGN"} if named.group(1) else {"NAME"}
+            return Continuation(found.tokens[:n_left], frozenset(accepts))
     return _continuation(before)
 
 
@@ -108,54 +111,42 @@ def _continuation(before: str) -> Continuation:
         return Continuation(tuple(tokens), frozenset())
 
 
+def statement_starts(text: str) -> list[int]:
+    """Return where lines begin that seem to start a statement, the first one included."""
+    return [start for start, _ in _pieces(text)]
+
+
 _NAME = re.compile(r"[^\W\d]\w*")
 #: `end`, and the next word or character on its line.
 _AFTER_END = re.compile(r"end[ \t]*([^\W\d]\w*|[^\s#\w]|\d+)?")
-_UNAMBIGUOUS = [word for word in STATEMENT_KEYWORDS if word not in ("action", "log", "end")]
+#: `property`, the next word, and what follows it.
+_AFTER_PROPERTY = re.compile(r"property\s*([^\W\d]\w*)?\s*([^\W\d]\w*|[^\s#\w]+|\d+)?")
+_UNAMBIGUOUS = [
+    word for word in STATEMENT_KEYWORDS if word not in ("action", "log", *CONTEXTUAL_KEYWORDS)
+]
 #: A line that starts a statement: with a keyword (some are also names and functions),
 #: with an assignment to a primed name, or with an unindented word that may be a misspelt keyword.
 _PIECE_START = re.compile(
     rf"^[ \t]*(?:(?P<keyword>{'|'.join(_UNAMBIGUOUS)})\b(?!\s*=(?!=))"
-    r"|action(?=\s+\w)|log(?=\s*\{)|(?P<end>end(?=(?:\s|#[^\n]*\n)+when\b))"
+    r"|action(?=\s+\w)|log(?=\s*\{)"
+    r"|(?P<contextual>end(?=(?:\s|#[^\n]*\n)+when\b)"
+    r"|property(?=(?:\s|#[^\n]*\n)+[^\W\d]\w*(?:\s|#[^\n]*\n)*=(?!=)))"
     r"|(?P<primed>[^\W\d]\w*'\s*=(?!=)))"
-    r"|^(?P<word>end\b(?!')|[^\W\d]\w+[ \t])",
+    r"|^(?P<word>(?:end|property)\b(?!')|[^\W\d]\w+[ \t])",
     re.MULTILINE,
 )
-#: What cannot end a statement: after one of these, a line with a primed name, or `end`, continues.
+#: What cannot end a statement: after one of these, a line that begins with a name continues.
 _UNFINISHED = re.compile(r"(?:[-+*/%^<>=,|:({\[~]|->|\b(?:and|or|not|then|else|if|when|in|on))\Z")
 #: After this, a line that begins with `on` continues.
 _BEFORE_ON = re.compile(r"\breward(?:\s+[^\W\d]\w*)?\Z")
-_BEFORE_NAME = re.compile(r"\b(?:mdp|param|state|noise|let|init|label|table)\Z")
+_BEFORE_NAME = re.compile(
+    r"\b(?:mdp|param|state|noise|let|init|label|table|property|reward|action)\Z"
+)
 
 
 @cache
 def _parser() -> Lark:
-    grammar = resources.files("mdpdsl.grammars").joinpath("mdp.lark").read_text("utf-8")
-    return Lark(
-        grammar,
-        parser="lalr",
-        lexer="contextual",
-        start=["start", "expr"],
-        transformer=Builder(),
-        maybe_placeholders=False,
-        cache=_cache_path(grammar),
-    )
-
-
-def _cache_path(grammar: str) -> str | bool:
-    """Return where to cache the parser's tables, which are slow to compute; False if nowhere.
-
-    The file name is a hash of everything the tables depend on, so a stale file is never used.
-    """
-    versions = f"{lark_version} {sys.version_info} {grammar}"
-    name = f"parser-{hashlib.sha256(versions.encode()).hexdigest()[:16]}"
-    try:
-        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
-        folder = Path(home) / "mdpdsl"
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
-        return False
-    return str(folder / name) if os.access(folder, os.W_OK) else False
+    return grammar_parser("mdp.lark", ["start", "expr"], Builder())
 
 
 def _parse_slice(source: Source, start: int, end: int, rule: str) -> Any:
@@ -171,14 +162,14 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
     """Split a text before each line that seems to start a statement, perhaps a misspelt one."""
     starts = [0]
     for match in _PIECE_START.finditer(text):
-        word = (match.group("word") or match.group("end") or "").strip()
+        word = (match.group("word") or match.group("contextual") or "").strip()
         if word and not difflib.get_close_matches(word, STATEMENT_KEYWORDS, n=1, cutoff=0.75):
             continue
         before = _without_comments(text[starts[-1] : match.start()]).rstrip()
         continues = match.group("keyword") == "on" and bool(_BEFORE_ON.search(before))
-        if match.group("primed") or word == "end":
+        if match.group("primed") or word in CONTEXTUAL_KEYWORDS:
             continues |= bool(_UNFINISHED.search(before))
-        if word == "end":  # it may be a name
+        if word in CONTEXTUAL_KEYWORDS:  # it may be a name
             is_in_block = before.count("{") > before.count("}")
             continues |= is_in_block or bool(_BEFORE_NAME.search(before))
         if match.start() > starts[-1] and not continues:
@@ -205,6 +196,8 @@ def _explain(error: UnexpectedInput, source: Source, end: int) -> Diagnostic:
     token = error.token
     if token.value == "end" and "END" in (error.accepts or error.expected):
         return _explain_end(source, token.start_pos or 0, end)
+    if token.value == "property" and "PROPERTY" in (error.accepts or error.expected):
+        return _explain_property(source, token.start_pos or 0, end)
     expected = _expectation(error.accepts or error.expected)
     if token.type == "$END":
         at = len(source.text[:end].rstrip())
@@ -229,6 +222,23 @@ def _explain_end(source: Source, at: int, end: int) -> Diagnostic:
     hint = did_you_mean(found or "", ["when"]) or "say where episodes end: `end when x == 3`"
     if found == "=":
         hint = "the next value is written with a prime: `end' = …`"
+    return Diagnostic("E101", message, span, hint, source=source)
+
+
+def _explain_property(source: Source, at: int, end: int) -> Diagnostic:
+    """Describe what follows `property` at the start of a statement: a name, and `=`."""
+    following = _AFTER_PROPERTY.match(source.text, at, end)
+    assert following is not None
+    expected = "a name" if following.group(1) is None else "`=`"
+    found, span = following.group(2), Span(*following.span(2))
+    hint = 'name it and say what is asked: `property safe = Pmax=? [ F "goal" ]`'
+    if found == "'" or (following.group(1) is None and found == "="):
+        hint = f"{hint}; the next value of a variable is written with a prime: `property' = …`"
+    if not found:
+        at = len(source.text[at : following.end()].rstrip()) + at
+        message = f"the statement ends too early: expected {expected}"
+        return Diagnostic("E101", message, Span(at, at + 1), hint, source=source)
+    message = f"unexpected `{found}`: expected {expected}"
     return Diagnostic("E101", message, span, hint, source=source)
 
 
@@ -312,6 +322,7 @@ _OPERAND_STARTS = {"NUMBER", "NAME", "LPAREN", "MINUS"}
 _OPERATORS = {"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CARET", "COMPARE", "AND", "OR"}
 _WORDS = {
     "NAME": "a name",
+    "QUERY": 'a property such as `Pmax=? [ F "goal" ]`',
     "PRIMED": "a primed variable such as `x'`",
     "NUMBER": "a number",
     "STRING": "a string in double quotes",

@@ -4,7 +4,7 @@
 #: Words that start a statement.
 STATEMENT_KEYWORDS = (
     "mdp", "param", "state", "action", "noise", "let", "init", "on", "reward", "label",
-    "restart", "end", "states", "discretize", "explore", "log", "table",
+    "property", "restart", "end", "states", "discretize", "explore", "log", "table",
 )
 
 #: All keywords.
@@ -16,4 +16,4 @@ KEYWORDS = frozenset(STATEMENT_KEYWORDS) | {
 # fmt: on
 
 #: Keywords that are names as well: only their place, or what follows, makes them keywords.
-CONTEXTUAL_KEYWORDS = frozenset({"end"})
+CONTEXTUAL_KEYWORDS = frozenset({"end", "property"})

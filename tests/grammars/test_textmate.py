@@ -20,6 +20,13 @@ LARK = Lark(
     (FOLDER / "mdp.lark").read_text("utf-8"), parser="lalr", lexer="contextual", start="start"
 )
 
+PROPERTIES = Lark(
+    (FOLDER / "properties.lark").read_text("utf-8"),
+    parser="lalr",
+    lexer="contextual",
+    start="query",
+)
+
 #: The scopes of a keyword, and of a word that is called or set.
 KEYWORD_SCOPES = r"keyword\.|storage\.|variable\.language|constant\.language"
 CALLED_OR_SET = rf"{KEYWORD_SCOPES}|support\.function|variable\.parameter\.setting"
@@ -39,6 +46,24 @@ EXPECTED = {
 )
 
 
+IN_PROPERTIES = {
+    "NUMBER": r"constant\.numeric",
+    "STRING": r"string\.quoted",
+    "NAME": r"variable\.other|support\.function",
+    "TRUE": r"constant\.language",
+    "FALSE": r"constant\.language",
+    "R": r"keyword\.operator\.(quantity|temporal)",
+    **dict.fromkeys(("P", "PMAX", "PMIN", "RMAX", "RMIN", "MAX", "MIN"), r"keyword\..*quantity"),
+    **dict.fromkeys(
+        ("F", "G", "X", "U", "W", "C", "CDISCOUNT", "S", "LRA"), r"keyword\..*temporal"
+    ),
+    **dict.fromkeys(("ASK", "EQ", "NEQ", "ORDER"), r"keyword\.operator\.comparison"),
+    **dict.fromkeys(("IFF", "IMPLIES", "AND", "OR", "NOT"), r"keyword\.operator\.logical"),
+    **dict.fromkeys(("QUESTION", "COLON"), r"keyword\.operator\.logical"),
+    **dict.fromkeys(("PLUS", "MINUS", "STAR", "SLASH"), r"keyword\.operator\.arithmetic"),
+}
+
+
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
 def test_every_token_of_a_shipped_model_has_the_scope_of_its_terminal(path: Path) -> None:
     text = path.read_text("utf-8")
@@ -46,6 +71,9 @@ def test_every_token_of_a_shipped_model_has_the_scope_of_its_terminal(path: Path
     tokens = list(LARK.parse_interactive(text).iter_parse())
     assert len(tokens) > 20
     for token in tokens:
+        if token.type == "QUERY":  # in its own grammar
+            assert_property_is_coloured(text, token.start_pos or 0, token.end_pos or 0)
+            continue
         default = CALLED_OR_SET if token.value in KEYWORDS else "punctuation"
         wanted = EXPECTED.get(token.type, default)
         for at in range(token.start_pos or 0, token.end_pos or 0):
@@ -56,9 +84,52 @@ def test_every_token_of_a_shipped_model_has_the_scope_of_its_terminal(path: Path
         assert set(found[slice(*comment.span())]) == {"comment.line.number-sign.mdp"}
 
 
+def assert_property_is_coloured(text: str, start: int, end: int) -> None:
+    """Check every token of a property of a model against its terminal."""
+    found = scopes(GRAMMAR, text)
+    for token in PROPERTIES.parse_interactive(text[start:end]).iter_parse():
+        wanted = IN_PROPERTIES.get(token.type, "punctuation")
+        for at in range(start + (token.start_pos or 0), start + (token.end_pos or 0)):
+            assert re.match(wanted, found[at]), (token.type, token.value, found[at])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        'Pmax=? [ F "goal" ]',
+        'P max = ? [ !"hole" U<=n "goal" | x>=3 & y!=2 ]',
+        "P>=(1-p) [ G[0, n] x+1<2*y => max(x, pow(y, 2))=3 ]",
+        'R{"energy"}min=? [ F (x=1 <=> b) ]',
+        'Rmax{"energy"}<3.5 [ C<=20 ]',
+        "Rmin=? [ Cdiscount=0.95 ]",
+        'R{"a # b"}max=? [ S ]',
+        "Rmax=? [ LRA ]",
+        "Pmin>0.5 [ x=1 ? true : false R C=1 ]",
+        "P<1 [ X S=1\n  & b ]",
+    ],
+)
+def test_every_token_of_a_property_has_the_scope_of_its_terminal(query: str) -> None:
+    head = "property asked = "
+    text = f"{head}{query}  # why\nlabel goal when x == 1\n"
+    assert_property_is_coloured(text, len(head), len(head) + len(query))
+    found = scopes(GRAMMAR, text)
+    assert found[: len("property")] == ["keyword.control.statement.mdp"] * len("property")
+    assert found[len("property asked") - 1] == "entity.name.section.mdp"
+    assert found[text.index("# why")] == "comment.line.number-sign.mdp"
+    assert found[text.index("label")] == "keyword.control.statement.mdp"
+    assert found[text.index("goal when")] == "entity.name.section.mdp"
+
+
+def test_a_property_without_its_bracket_ends_where_a_statement_starts() -> None:
+    for query in ("Pmax=?", "Pmax=? [ F x", ""):
+        text = f"property p = {query}\nlabel goal when x == 1\n"
+        assert scopes(GRAMMAR, text)[text.index("goal")] == "entity.name.section.mdp"
+
+
 @pytest.mark.parametrize("word", sorted(KEYWORDS))
 def test_every_keyword_is_coloured(word: str) -> None:
-    text = f"{word} when x" if word in CONTEXTUAL_KEYWORDS else f"{word} "
+    following = {"end": "when x", "property": "p = P"}
+    text = f"{word} {following[word]}" if word in CONTEXTUAL_KEYWORDS else f"{word} "
     assert re.match(KEYWORD_SCOPES, scopes(GRAMMAR, text)[0])
 
 
@@ -95,6 +166,14 @@ def test_every_constant_is_coloured(word: str) -> None:
         ("reward on go, end when x == 1 : 1", "end", "variable.other.mdp"),
         ("label end when x == 1", "end", "entity.name.section.mdp"),
         ("state end in bool", "end", "variable.other.declaration.mdp"),
+        ("reward energy : 1", "energy", "entity.name.section.mdp"),
+        ("reward energy on go when x == 1 : 1", "on", "keyword.control.statement.mdp"),
+        ("reward end when x == 1 : 1", "end", "entity.name.section.mdp"),
+        ("reward when x == 1 : 1", "when", "keyword.control.clause.mdp"),
+        ("let y = property", "property", "variable.other.mdp"),
+        ("property' = 1", "property'", "variable.other.primed.mdp"),
+        ("on property -> stay", "property", "variable.other.mdp"),
+        ("label property when x == 1", "property", "entity.name.section.mdp"),
         ("end' = 1", "end'", "variable.other.primed.mdp"),
         ("reward on end when x == 1 : 1", "when", "keyword.control.clause.mdp"),
     ],

@@ -14,7 +14,7 @@ from mdpdsl.formats.npz import from_npz, to_npz
 from mdpdsl.graph.counts import counts_from
 from mdpdsl.graph.ends import absorb, settle
 from mdpdsl.graph.restrict import restrict
-from mdpdsl.graph.rewards import all_rewards, chosen_rewards, mapped_rewards
+from mdpdsl.graph.reward_fields import all_rewards, chosen_rewards, mapped_rewards
 from mdpdsl.graph.space import BoolArray, FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 

@@ -11,13 +11,24 @@ from mdpdsl.diagnostics import Source
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.format import format_expression, format_file
 from mdpdsl.syntax.parse import parse, parse_expression
-from tests.syntax.trees import expressions, files
+from mdpdsl.syntax.property_ast import Query
+from mdpdsl.syntax.property_format import format_query
+from mdpdsl.syntax.property_parse import parse_query
+from tests.syntax.trees import expressions, files, queries
 
 
 @settings(max_examples=400, deadline=None)
 @given(expressions)
 def test_parse_after_format_is_the_identity_on_expressions(expression: ast.Expr) -> None:
     assert parse_expression(Source(format_expression(expression), "formatted")) == expression
+
+
+@settings(max_examples=600, deadline=None)
+@given(queries)
+def test_parse_after_format_is_the_identity_on_properties(query: Query) -> None:
+    text = format_query(query)
+    assert parse_query(text) == query
+    assert format_query(parse_query(text)) == text
 
 
 @settings(max_examples=400, deadline=None)

@@ -4,7 +4,7 @@ import pytest
 
 from mdpdsl.diagnostics import ModelError, Source
 from mdpdsl.syntax import ast
-from mdpdsl.syntax.build import MAX_DEPTH
+from mdpdsl.syntax.expression_build import MAX_DEPTH
 from mdpdsl.syntax.format import format_expression
 from mdpdsl.syntax.parse import parse, parse_expression
 
@@ -105,7 +105,8 @@ def test_one_error_does_not_hide_the_others() -> None:
     assert any(isinstance(s, ast.ActionNames) for s in parsed.file.statements)
 
 
-#: What version 1 allowed; `end` is a keyword only at the start of a statement, before `when`.
+#: What version 1 allowed; `end` is a keyword only at the start of a statement, before `when`, and
+#: `property` only there, before a name and `=`.
 NAMES = [
     "state end in 0..3",
     "action end",
@@ -133,26 +134,41 @@ NAMES = [
     "table end { end go  end 0.5 0.5  go 1 0 }",
     "table go {\n     end  go\nend  0.5  0.5\ngo   1    0\n}",
     "log {\nend = x\nx = end\n}",
+    "log { x = end  y = z }",
+    "log {\n  x =\n  end y = z\n}",
     "explore {\nend = 3 }",
 ]
 
 
+#: A statement that begins with each of them.
+STATEMENTS = {
+    "end": ("end when true", ast.End),
+    "property": ('property end = Pmax=? [ F "end" ]', ast.Property),
+}
+
+
+@pytest.mark.parametrize("word", STATEMENTS)
 @pytest.mark.parametrize("text", NAMES)
-def test_end_is_still_a_name(text: str) -> None:
-    parsed = parse(Source(f"{text}\nend when true", "text"))
+def test_a_contextual_keyword_is_still_a_name(text: str, word: str) -> None:
+    statement, kind = STATEMENTS[word]
+    text = text.replace("end", word)
+    parsed = parse(Source(f"{text}\n{statement}", "text"))
     assert parsed.diagnostics == ()
     first, last = parsed.file.statements
-    assert isinstance(last, ast.End)
-    assert not isinstance(first, ast.End)
+    assert isinstance(last, kind)
+    assert not isinstance(first, kind)
 
 
+@pytest.mark.parametrize("word", STATEMENTS)
 @pytest.mark.parametrize("text", NAMES)
-def test_end_is_still_a_name_beside_an_error(text: str) -> None:
-    parsed = parse(Source(f"param = 3\n{text}\nend when true\nlabel = 4\n", "text"))
+def test_a_contextual_keyword_is_still_a_name_beside_an_error(text: str, word: str) -> None:
+    statement, kind = STATEMENTS[word]
+    text = text.replace("end", word)
+    parsed = parse(Source(f"param = 3\n{text}\n{statement}\nlabel = 4\n", "text"))
     assert len(parsed.diagnostics) == 2
     first, last = parsed.file.statements
-    assert isinstance(last, ast.End)
-    assert not isinstance(first, ast.End)
+    assert isinstance(last, kind)
+    assert not isinstance(first, kind)
 
 
 def test_a_lost_declaration_of_end_is_not_reported_again() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from mdpdsl.diagnostics import Span
-from mdpdsl.syntax import ast
+from mdpdsl.syntax import ast, property_ast
 from mdpdsl.syntax.words import CONTEXTUAL_KEYWORDS, KEYWORDS
 
 NOWHERE = Span(0, 0)
@@ -102,6 +102,80 @@ def _rule(
     return ast.Rule(actions, guard, is_otherwise, branches, span=NOWHERE)
 
 
+# Properties, in their own syntax
+
+#: Names that are no operators of properties.
+_state_names = names.filter(
+    lambda name: name not in {"P", "Pmax", "Pmin", "R", "Rmax", "Rmin", "F", "G", "X", "U", "W"}
+)
+_texts = st.text(st.characters(exclude_characters='"\n', codec="utf-8"), max_size=5)
+_condition_leaves: st.SearchStrategy[ast.Expr] = st.one_of(
+    numbers,
+    st.booleans().map(lambda value: ast.Boolean(value, span=NOWHERE)),
+    _state_names.map(lambda name: ast.Name(name, span=NOWHERE)),
+    _texts.map(lambda text: ast.Text(text, span=NOWHERE)),
+)
+
+
+def _larger_conditions(parts: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Expr]:
+    several = st.lists(parts, min_size=2, max_size=3).map(tuple)
+    plain = parts.filter(lambda part: not isinstance(part, ast.Conditional))
+    order = st.sampled_from(["==", "!=", "<", "<=", ">", ">="]).map(lambda sign: (sign,))
+    functions = _state_names.map(lambda text: ast.Ident(text, span=NOWHERE))
+    return st.one_of(
+        _node(ast.Unary, st.sampled_from(["-", "not"]), parts),
+        _node(ast.Binary, st.sampled_from(list("+-*/")), parts, parts),
+        _node(ast.Comparison, st.tuples(parts, parts), order),
+        _node(ast.Logical, st.sampled_from(["and", "or"]), several),
+        _node(ast.Implication, parts, parts),
+        _node(ast.Equivalence, parts, parts),
+        _node(
+            ast.Conditional,
+            st.lists(st.tuples(parts, parts), min_size=1, max_size=2).map(tuple),
+            plain,
+        ),
+        _node(ast.Call, functions, st.lists(parts, max_size=3).map(tuple)),
+    )
+
+
+conditions = st.recursive(_condition_leaves, _larger_conditions, max_leaves=10)
+_bounds = st.one_of(
+    st.none(),
+    _node(property_ast.Bound, st.sampled_from(["<=", "<", "=", ">=", ">"]), conditions),
+    _node(property_ast.Interval, conditions, conditions),
+)
+_paths = st.one_of(
+    _node(property_ast.PathFormula, st.sampled_from("FG"), st.none(), conditions, _bounds),
+    _node(property_ast.PathFormula, st.just("X"), st.none(), conditions),
+    _node(property_ast.PathFormula, st.sampled_from("UWR"), conditions, conditions, _bounds),
+)
+_reward_formulas = st.one_of(
+    st.builds(property_ast.RewardFormula, st.just("F"), goal=conditions, span=st.just(NOWHERE)),
+    st.builds(
+        property_ast.RewardFormula,
+        st.just("C"),
+        bound=_node(property_ast.Bound, st.sampled_from(["<=", "<", ">=", ">"]), conditions),
+        span=st.just(NOWHERE),
+    ),
+    st.builds(property_ast.RewardFormula, st.just("D"), discount=conditions, span=st.just(NOWHERE)),
+    _node(property_ast.RewardFormula, st.just("S")),
+)
+_directions = st.sampled_from(["max", "min", None])
+_quoted = _texts.map(lambda text: ast.Ident(text, span=NOWHERE))
+
+
+def _queries(
+    formulas: st.SearchStrategy[ast.Node], rewards: st.SearchStrategy[ast.Ident | None]
+) -> st.SearchStrategy[ast.Node]:
+    compared = st.sampled_from([">=", ">", "<=", "<"])
+    return st.one_of(
+        _node(property_ast.Query, _directions, st.none(), st.none(), formulas, rewards),
+        _node(property_ast.Query, _directions, compared, conditions, formulas, rewards),
+    )
+
+
+queries = st.one_of(_queries(_paths, st.none()), _queries(_reward_formulas, st.none() | _quoted))
+
 _titles = st.none() | st.text(st.characters(exclude_characters='"\n', codec="utf-8"), max_size=9)
 statements = st.one_of(
     _node(ast.Header, idents, _titles),
@@ -117,6 +191,7 @@ statements = st.one_of(
     _node(ast.Equation, _updates),
     _node(ast.Reward, st.none() | idents, st.none() | _some(idents, 0), _optional, expressions),
     _node(ast.Label, idents, expressions),
+    _node(ast.Property, idents, queries),
     _node(ast.Restart, expressions),
     _node(ast.End, expressions),
     _node(ast.StatesAll),

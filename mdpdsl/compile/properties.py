@@ -266,7 +266,10 @@ def _reward(model: Model, graph: TransitionGraph, name: str | None) -> FloatArra
         return found
     what = "reward" if name is None or name == DEFAULT_REWARD else f"reward `{name}`"
     if isinstance(model, StoredModel) and model.provenance.rewards_missing is not None:
-        raise SolveError(f"the estimate has no {what}: {model.provenance.rewards_missing}")
+        missing = model.provenance.rewards_missing
+        reason = f": {missing}" if what == "reward" and not missing.startswith("reward `") else ""
+        reason = missing.removeprefix(what) if missing.startswith(f"{what}:") else reason
+        raise SolveError(f"the estimate has no {what}{reason}")
     if not graph.has_dynamics:
         raise SolveError(
             f"the {what} depends on the next state, and the dynamics of this model are unknown"

@@ -139,9 +139,7 @@ _PIECE_START = re.compile(
 _UNFINISHED = re.compile(r"(?:[-+*/%^<>=,|:({\[~]|->|\b(?:and|or|not|then|else|if|when|in|on))\Z")
 #: After this, a line that begins with `on` continues.
 _BEFORE_ON = re.compile(r"\breward(?:\s+[^\W\d]\w*)?\Z")
-_BEFORE_NAME = re.compile(
-    r"\b(?:mdp|param|state|noise|let|init|label|table|property|reward|action)\Z"
-)
+_BEFORE_NAME = re.compile(r"\b(?:mdp|param|state|noise|let|init|label|table|reward|action)\Z")
 
 
 @cache

@@ -116,12 +116,14 @@ def _explain(error: UnexpectedInput, text: str, end: int, comments: tuple[str, s
     token, accepts = error.token, set(error.accepts or error.expected or {"$END"})
     if token.type == "$END":
         at = len(text[:end].rstrip())
-        message = f"the property ends too early: expected {_expectation(accepts)}"
+        what = "property" if comments is _IN_MODELS else "statement"
+        message = f"the {what} ends too early: expected {_expectation(accepts)}"
         return Diagnostic("E101", message, Span(at, at + 1), _token_hint(token, accepts, text))
     span = Span(token.start_pos or 0, token.end_pos or 0)
     before = text[: span.start].rstrip()
     if token.type == "SLASH" and before.endswith("/") and comments is _IN_MODELS:
-        return Diagnostic("E101", "unexpected `//` in a property", span, comments[1])
+        slashes = Span(len(before) - 1, span.end)
+        return Diagnostic("E101", "unexpected `//` in a property", slashes, comments[1])
     unsupported = _unsupported(token, accepts, before)
     if unsupported is not None:
         what, help_text = unsupported
@@ -265,8 +267,8 @@ def _expectation(accepts: set[str]) -> str:
         phrases.append("`F`, `G`, `X`")
     if rest >= _OPERAND_STARTS:
         rest -= _OPERAND_STARTS | {"NOT", "TRUE", "FALSE", "STRING"}
-        phrases.append("a condition" if "STRING" in accepts else "an expression")
-    if rest & _BINARY:
+        phrases.append("a condition" if "STRING" in accepts else "a number, a name or `(`")
+    if rest & (_BINARY - {"EQ"}):
         rest -= _BINARY | {"ORDER", "LPAREN"}
         phrases.append("an operator")
     phrases = [*sorted(_WORDS.get(name, f"`{name}`") for name in rest), *phrases]

@@ -12,8 +12,9 @@ from mdpdsl.diagnostics import CODES, Diagnostic, Source
 
 CASES = sorted((Path(__file__).parent.parent / "golden" / "diagnostics").glob("*.mdp"))
 
-#: These concern files and estimates, not the contents of a model; see tests/cli, tests/estimate.
-ELSEWHERE = {"E603", "W002", "W003"}
+#: These concern files and estimates, not the contents of a model; see tests/cli, tests/estimate and
+#: tests/compile/test_property_files.py.
+ELSEWHERE = {"E603", "E604", "W002", "W003"}
 
 
 @cache

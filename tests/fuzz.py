@@ -21,14 +21,17 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import Diagnostic, ModelError, Source
+from mdpdsl.compile.properties import question
+from mdpdsl.diagnostics import Diagnostic, ModelError, SolveError, Source
 from mdpdsl.syntax.format import format_file
 from mdpdsl.syntax.parse import Parsed, parse
 
@@ -37,7 +40,7 @@ MODELS = Path(__file__).parents[1] / "models"
 #: States that a model may have here; what is larger must be refused.
 MOST_STATES = 1_000
 #: What the parser reports: such a file cannot be formatted.
-SYNTAX_CODES = {"E101", "E102", "E103"}
+SYNTAX_CODES = {"E101", "E102", "E103", "E105"}
 #: An input that takes more CPU time than this is a hang; the clock would blame a busy machine.
 HANG_SECONDS = 10
 #: A worker that is silent for so long hangs where no signal reaches it, and is ended.
@@ -81,11 +84,28 @@ def examine(text: str) -> None:
             assert graph.n_states <= MOST_STATES, f"{graph.n_states} states"
             graph.validate()
             assert graph.hash
+            _examine_properties(model)
     _examine_diagnostics(diagnostics, source)
     if not any(d.code in SYNTAX_CODES for d in diagnostics):
         parsed = parse(source)
         assert not parsed.diagnostics, "a mistake of syntax was lost"
         _examine_format(parsed, source)
+
+
+def _examine_properties(model: Model) -> None:
+    """Ask for every property: by its name and by its text, which must mean the same."""
+    for name, text in model.properties.items():
+        try:
+            found = [question(model, model.graph, asked) for asked in (name, text)]
+        except SolveError:  # the graph does not have the reward
+            continue
+        for field in fields(found[0].objective):
+            by_name, by_text = (getattr(each.objective, field.name) for each in found)
+            if isinstance(by_name, np.ndarray):
+                assert np.array_equal(by_name, by_text), text
+                assert len(by_name) in (model.graph.n_states, model.graph.n_pairs)
+            else:
+                assert by_name == by_text, text
 
 
 def _examine_format(parsed: Parsed, source: Source) -> None:
@@ -160,17 +180,20 @@ _NUMBERS = [
 ]  # fmt: skip
 _WORDS = [
     "mdp", "param", "state", "states", "action", "noise", "let", "init", "on", "reward", "label",
-    "restart", "end", "discretize", "explore", "log", "table", "in", "any", "all", "when",
-    "otherwise", "stay", "bool", "wrap", "clip", "bins", "edges", "center", "uniform", "points",
-    "sample", "seed", "if", "then", "else", "and", "or", "not", "true", "false", "normal", "abs",
-    "sign", "min", "max", "floor", "ceil", "round", "sqrt", "exp", "sin", "cos", "tan", "asin",
+    "property", "restart", "end", "discretize", "explore", "log", "table", "in", "any", "all",
+    "when", "otherwise", "stay", "bool", "wrap", "clip", "bins", "edges", "center", "uniform",
+    "points", "sample", "seed", "if", "then", "else", "and", "or", "not", "true", "false", "normal",
+    "abs", "sign", "min", "max", "floor", "ceil", "round", "sqrt", "exp", "sin", "cos", "tan",
+    "asin",
     "acos", "atan", "atan2", "tanh", "mod", "pi", "e", "inf", "nan", "x", "x'", "y", "y'", "a", "b",
     "None", "episode", "time", "kappa", "steps", "gamma", "delta", "_", "__class__", "é", "变量",
-    "k" * 300,
+    "k" * 300, "P", "Pmax", "Pmin", "R", "Rmax", "Rmin", "F", "G", "X", "U", "W", "C", "S", "LRA",
+    "Cdiscount", "pow", "default", '"goal"', '"init"', "property p = Pmax=? [ F",
 ]  # fmt: skip
 _SIGNS = [
     "+", "-", "*", "/", "%", "^", "==", "!=", "<=", ">=", "<", ">", "=", "~", ",", ":", "|", "->",
     "..", "{", "}", "[", "]", "(", ")", "'", '"', "#", ".", ";", "&", "&&", "||", "!", "**", "//",
+    "=?", "=>", "<=>", "?", "F<=", "] [",
 ]  # fmt: skip
 _CHARACTERS = [
     "\x00", "\x07", "\x1b[31m", "\x7f", "\x85", "\xa0", "\u200b", "\u202e", "\u2028", "\ufeff",
@@ -193,6 +216,14 @@ _STATEMENTS = [
     "end when extra == 0", "end when extra > 0", "end when true", "end when false",
     "end when w > 0", "let end = extra", "state end in 0..3",
     "label goal when extra > 0",
+    'property ask = Pmax=? [ F "goal" ]', 'property ask = Pmin>=0.5 [ !"goal" U<=3 extra > 0 ]',
+    "property ask = P<0.1 [ G[0, 3] 1/extra > 1 => extra = 2 ]", "property ask = Rmax=? [ S ]",
+    'property ask = R{"energy"}min=? [ F extra = 1 ? true : "end" ]', "property property = P<1 [ X",
+    "property ask = Rmin=? [ C<=(3 + 4) ]", "property ask = R>3 [ Cdiscount=1/2 ]",
+    'property ask = Pmax=? [ "init" W<5 "deadlock" <=> !"goal" ]', "property ask = P=? [ F extra ]",
+    "property ask = Pmax=? [ extra < 2 R round(extra/2) = 1 ]", "let property = extra",
+    "reward energy : extra", "reward energy on any when extra > 0 : 1/extra", "reward default : 2",
+    "reward end when extra > 0 : extra'", "reward property on any : 1",
     "reward : extra", "reward : extra'", "reward on any when extra > 0 : 1/extra", "reward : 1e308",
     "on any -> stay", "on any -> extra' = 0", "on any otherwise -> stay",
     "on any when extra > 0 -> 0.5: stay | 0.5: extra' = 0", "action push in {-1, 0, 1}",
@@ -235,6 +266,36 @@ def make_input(seed: int, index: int) -> str:
     if rng.random() < 0.02:
         text = text.replace("\n", rng.choice(["\r\n", "\r", " ", "\n\n", "\u2028"]))
     return text
+
+
+_QUERIES = [
+    'Pmax=? [ F "goal" ]', 'Pmin>=0.5 [ !"goal" U<=n far & x != 2 ]', "P<0.1 [ G[0, 5] b => far ]",
+    'R{"energy"}min=? [ F x = 1 | c = red ]', "Rmax=? [ S ]", "Rmin<3 [ C<=(2*n) ]",
+    "R>=1/2 [ Cdiscount=0.9 ]", "Pmax=? [ X x + 1 >= 2*x - 1 ]", "P>0 [ b W<4 far <=> !b ]",
+    "Pmax=? [ b ? far : x = 1 R min(x, pow(x, 2)) = floor(x/2) ]", 'P<=(1 - 0.5) [ F "init" ]',
+]  # fmt: skip
+_QUERY_TOKEN = re.compile(r"\"[^\"\n]*\"|\w+(?:\.\d+)?|\s+|<=>|=>|=\?|[<>!]=|.", re.DOTALL)
+
+
+def make_query(seed: int, index: int) -> str:
+    """Return the property with this number: one of ours after some accidents."""
+    rng = random.Random(f"query {seed}/{index}")
+    tokens = _QUERY_TOKEN.findall(rng.choice(_QUERIES))
+    other = _QUERY_TOKEN.findall(rng.choice(_QUERIES))
+    for _ in range(int(rng.expovariate(0.9))):
+        place = rng.randrange(len(tokens) + 1)
+        match rng.randrange(5):
+            case 0:
+                del tokens[place : place + rng.choice([1, 1, 2, 4])]
+            case 1:
+                tokens[place:place] = [rng.choice(_WORDS + _SIGNS + _NUMBERS)]
+            case 2:
+                tokens[place : place + 1] = [rng.choice(other)]
+            case 3:
+                tokens[place:place] = other[rng.randrange(len(other)) :]
+            case 4:
+                tokens[place:place] = [rng.choice([*_CHARACTERS, "(" * 150, "!" * 200])]
+    return "".join(tokens)
 
 
 def _soup(rng: random.Random) -> str:

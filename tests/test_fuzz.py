@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mdpdsl.compile.expand import Expansion
-from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import Source
+from mdpdsl.compile.model import Model, loads
+from mdpdsl.compile.properties import question, questions_of_file
+from mdpdsl.diagnostics import Diagnostic, ModelError, Source
 from mdpdsl.syntax.parse import parse
 from tests import fuzz
 
 NUMBER = 1_200
 SEED = 20_250
+PROPERTIES_MODEL = """
+mdp m
+param n = 3
+state x in 0..n
+state b in bool
+state c in {red, green}
+action go, wait
+init any
+let far = x > 1
+on any -> x' = min(x + 1, n)
+reward : x
+reward energy on go : 1
+label goal when x == n
+"""
 
 
 def test_every_broken_model_gets_diagnostics_or_a_sound_graph() -> None:
@@ -30,6 +47,39 @@ def test_the_inputs_are_neither_all_broken_nor_all_well_formed() -> None:
         n_built += not any(diagnostic.is_error for diagnostic in found)
     assert 40 < n_parsed < 180
     assert 10 < n_built < 150
+
+
+def test_every_broken_property_gets_diagnostics_with_a_place_in_its_text() -> None:
+    model = loads(PROPERTIES_MODEL)
+    n_good = 0
+    for index in range(NUMBER):
+        text = fuzz.make_query(SEED, index)
+        found: tuple[Diagnostic, ...] = ()
+        try:
+            question(model, model.graph, text)
+            n_good += 1
+        except ModelError as error:
+            found = error.diagnostics
+        for diagnostic in found:
+            rendered = diagnostic.render()
+            assert diagnostic.is_error
+            assert "__ANON" not in rendered
+            assert diagnostic.span is None or 0 <= diagnostic.span.start <= len(text), rendered
+    assert NUMBER / 10 < n_good < NUMBER
+
+
+def test_every_broken_file_of_properties_gets_diagnostics(tmp_path: Path) -> None:
+    model = loads(PROPERTIES_MODEL)
+    for index in range(NUMBER // 4):
+        queries = [fuzz.make_query(SEED, 7 * index + i) for i in range(3)]
+        path = tmp_path / "some.props"
+        path.write_text("const int k = 3;\n" + ";\n".join(queries), encoding="utf-8")
+        found: tuple[Diagnostic, ...] = ()
+        try:
+            questions_of_file(model, model.graph, path)
+        except ModelError as error:
+            found = error.diagnostics
+        assert all("some.props" in diagnostic.render() for diagnostic in found)
 
 
 def test_the_same_number_makes_the_same_input() -> None:

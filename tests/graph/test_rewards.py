@@ -141,6 +141,19 @@ def test_a_part_of_the_states_keeps_the_rewards_of_its_pairs(graph: TransitionGr
     assert whole is graph
 
 
+def test_a_closed_part_keeps_the_rewards_of_its_branches(graph: TransitionGraph) -> None:
+    text = f"{TRIP}state night in bool\nstates all\n".replace("init x = 0", "init any")
+    twice = mdpdsl.loads(text)
+    for night in (False, True):
+        kept = twice.graph.states.values("night") == night
+        part = restrict(twice.graph, kept)
+        assert part.reward == pytest.approx(graph.reward)
+        assert part.branch_reward == pytest.approx(graph.branch_reward)
+        for name, of_pairs in graph.rewards.items():
+            assert part.rewards[name].tolist() == of_pairs.tolist()
+        assert part.branch_rewards["time"].tolist() == graph.branch_rewards["time"].tolist()
+
+
 def test_ends_are_closed_and_absorb_with_all_rewards(ended: TransitionGraph) -> None:
     closed = ended.closed
     closed.validate()

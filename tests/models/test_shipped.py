@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ import pytest
 from scipy.special import ndtr
 
 import mdpdsl
+from mdpdsl.compile.properties import question
 from mdpdsl.graph.analysis import communicating_classes, is_communicating, reachable_states
 from mdpdsl.graph.ends import absorb
+from mdpdsl.graph.objectives import Total, Until
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -406,6 +409,24 @@ def test_zeroconf_clashes_as_rarely_as_the_closed_form_says() -> None:
         expected = q * p**n / (1 - q * (1 - p**n))
         chance = graph.initial @ step @ graph.labels["clash"]
         assert chance == pytest.approx(expected, rel=1e-9)
+        probes = q * (1 - p**n) / ((1 - p) * (1 - q * (1 - p**n)))
+        counted = replace(graph, reward=graph.rewards["probes"])
+        assert graph.initial @ optimal_values(counted) == pytest.approx(probes, rel=1e-9)
+
+
+def test_models_ask_what_their_comments_answer() -> None:
+    found = {name: dict(mdpdsl.load(name).properties) for name in mdpdsl.shipped_models()}
+    assert {name: list(asked) for name, asked in found.items() if asked} == {
+        "frozen_lake": ["safe", "soon"],
+        "knuth_yao": ["fair", "tosses"],
+        "zeroconf": ["error", "cost"],
+    }
+    for name, asked in found.items():
+        model = mdpdsl.load(name)
+        for each in asked:
+            objective = question(model, model.graph, each).objective
+            if isinstance(objective, Until | Total):
+                assert objective.goal.any()
 
 
 def test_bayes_bandit_is_worth_what_recursion_gives() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import mdpdsl
 from mdpdsl.cli import cli
+from mdpdsl.compile.properties import question, questions_of_file
 from mdpdsl.diagnostics import CODES
 from mdpdsl.syntax.words import KEYWORDS
 from tests.cli.run import quick
@@ -134,6 +135,21 @@ def test_every_picture_of_the_documentation_is_there() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text("utf-8")):
             assert (page.parent / path).stat().st_size < 150_000, path
+
+
+def test_the_models_of_the_reference_build(tmp_path: Path) -> None:
+    shown = [mdpdsl.loads(b.text) for b in blocks(REFERENCE) if b.language == "mdp"]
+    assert len(shown) >= 4
+    for model in shown:
+        model.graph.validate()
+        assert model.diagnose() == []
+        for name in model.properties:
+            assert question(model, model.graph, name).name == name
+    (asked,) = (b.text for b in blocks(REFERENCE) if b.argument("file") == "ice.props")
+    (tmp_path / "ice.props").write_text(asked, "utf-8")
+    (ice,) = (model for model in shown if model.properties)
+    found = questions_of_file(ice, ice.graph, tmp_path / "ice.props", {"k": 3})
+    assert [each.name for each in found] == ["soon", "dry"]
 
 
 def test_the_reference_lists_every_code_and_keyword() -> None:

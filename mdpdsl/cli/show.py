@@ -91,6 +91,9 @@ def _rows(summary: ModelSummary) -> list[tuple[str, str | None]]:
     if summary.labels:
         labels = [f"{name} ({several(n, 'state')})" for name, n in summary.labels.items()]
         rows.append(("labels", ", ".join(labels)))
+    if summary.rewards not in ([], ["default"]):
+        rows.append(("rewards", ", ".join(summary.rewards)))
+    rows += [(f"property {name}", text) for name, text in summary.properties.items()]
     if summary.discretization is not None:
         how = summary.discretization
         points = "1 point" if how["points"] == 1 else f"{how['points']} points"

@@ -14,6 +14,7 @@ from mdpdsl.diagnostics import FormatError
 from mdpdsl.files import staged
 from mdpdsl.graph.analysis import communicating_classes, reachable_states
 from mdpdsl.graph.complexity import squared_l2_complexity
+from mdpdsl.graph.reward_fields import all_rewards
 from mdpdsl.graph.space import Value
 
 #: If there are more actions, they are counted, not listed.
@@ -44,6 +45,8 @@ class ModelSummary:
     unreachable: int | None
     complexity: dict[str, float] | None
     labels: dict[str, int]
+    rewards: list[str]
+    properties: dict[str, str]
     discretization: dict[str, str | int | float] | None
     build_seconds: float
 
@@ -86,6 +89,8 @@ def describe(model: Model) -> ModelSummary:
         unreachable=unreachable,
         complexity=complexity,
         labels={name: int(np.count_nonzero(states)) for name, states in graph.labels.items()},
+        rewards=list(all_rewards(graph)),
+        properties=dict(model.properties),
         discretization=None if integration is None else asdict(integration),
         build_seconds=model.build_seconds,
     )

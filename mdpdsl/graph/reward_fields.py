@@ -59,13 +59,16 @@ def rewards_of_pairs(graph: TransitionGraph, pairs: BoolArray | None = None) -> 
 
     The others are expectations over the transitions of the graph, and so hold for them only.
     """
-    chosen = slice(None) if pairs is None else pairs
-    is_plain = graph.reward is not None and graph.branch_reward is None
+
+    def chosen(rewards: FloatArray) -> FloatArray:
+        return rewards if pairs is None else rewards[pairs]
+
+    reward = graph.reward if graph.branch_reward is None else None
     return {
-        "reward": graph.reward[chosen] if is_plain and graph.reward is not None else None,
+        "reward": None if reward is None else chosen(reward),
         "branch_reward": None,
         "rewards": {
-            name: numbers[chosen]
+            name: chosen(numbers)
             for name, numbers in graph.rewards.items()
             if name not in graph.branch_rewards
         },

@@ -140,7 +140,7 @@ def make_server() -> Server:
         return [types.Location(uri, protocol.range_of(positions, o.span)) for o in found]
 
     @server.feature(
-        types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[" ", "'"])
+        types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[" ", "'", '"'])
     )
     def completion(ls: Server, params: types.CompletionParams) -> types.CompletionList:
         document, positions, offset = ls.place(params)

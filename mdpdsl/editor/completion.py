@@ -14,8 +14,8 @@ from mdpdsl.editor.document import Document
 from mdpdsl.editor.property_completion import (
     label_names,
     open_property,
+    operator_words,
     property_place,
-    property_words,
     quoted_names,
     reward_names,
 )
@@ -82,7 +82,7 @@ def _in_property(document: Document, query: str, offset: int) -> tuple[list[Sugg
     found: list[Suggestion] = []
     if place.is_operand:
         found += _members(document, place.compared or "")
-    found += [Suggestion(word, "keyword", text) for word, text in property_words(document, place)]
+    found += [Suggestion(word, "keyword", text) for word, text in operator_words(document, place)]
     if place.is_operand:
         found += [Suggestion(f'"{name}"', "label", "label") for name in label_names(document)]
     if "NUMBER" in place.terminals:

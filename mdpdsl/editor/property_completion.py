@@ -64,7 +64,7 @@ def property_place(text: str) -> PropertyPlace:
     return PropertyPlace(text, accepted(text))
 
 
-def property_words(document: Document, place: PropertyPlace) -> Iterator[tuple[str, str]]:
+def operator_words(document: Document, place: PropertyPlace) -> Iterator[tuple[str, str]]:
     """Return the words that begin or continue a property here, with what they mean."""
     terminals = place.terminals
     if "PMAX" in terminals:

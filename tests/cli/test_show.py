@@ -173,3 +173,13 @@ def test_a_mistaken_model_is_not_drawn(tmp_path: Path) -> None:
     path = tmp_path / "picture.svg"
     assert quick("show", written(tmp_path, BAD_SUM), "--graph", path).status == 2
     assert not path.exists()
+
+
+def test_named_rewards_and_properties_are_listed() -> None:
+    outcome = quick("show", "zeroconf")
+    assert 'property error  Pmax=? [ F "clash" ]' in outcome.stdout
+    assert "rewards         probes" in outcome.stdout
+    assert "rewards" not in quick("show", "riverswim").stdout
+    record = quick("show", "zeroconf", "--json").json()
+    assert record["rewards"] == ["probes"]
+    assert record["properties"]["error"] == 'Pmax=? [ F "clash" ]'

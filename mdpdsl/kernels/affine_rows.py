@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import TransitionGraph
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -34,6 +35,17 @@ class Rows(NamedTuple):
     target: IndexArray  # [k]  state index
     weight: FloatArray  # [k]  positive; at most 1 in a row
     constant: FloatArray  # [n]
+
+
+def rows_of(graph: TransitionGraph, constant: FloatArray | None = None) -> Rows:
+    """Return the probabilities of a graph as rows; they need not have a constant."""
+    return Rows(
+        graph.pair_start.astype(np.uint32),
+        graph.successor_start.astype(np.uint32),
+        graph.successor.view(np.uint32),
+        graph.probability,
+        np.empty(graph.n_pairs) if constant is None else constant,
+    )
 
 
 def weight_matrix(rows: Rows) -> csr_array:

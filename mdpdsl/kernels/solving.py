@@ -1,8 +1,8 @@
-"""Bellman sweeps over affine rows: over all pairs, one policy, in place, and two bounds at once.
+"""Bellman sweeps over affine rows: over all pairs, over those of one policy, and in place.
 
 The operator is  (TV)(s) = max_a [constant + sum_s' weight(s') V(s')],  see `affine_rows`. Improving
 by T and evaluating the policy found for many sweeps is modified policy iteration (Puterman and Shin
-1978); iterating a lower and an upper bound is interval iteration (Haddad and Monmege 2014).
+1978).
 """
 
 from __future__ import annotations
@@ -101,48 +101,6 @@ def evaluate_in_place(rows: Rows, values: np.ndarray, n_sweeps: int, least: floa
         if largest <= least:
             return done + 1
     return n_sweeps
-
-
-@nb.njit(cache=True)
-def narrow(
-    rows: Rows, lower: np.ndarray, upper: np.ndarray, choice: np.ndarray, slack: float
-) -> tuple[float, bool]:
-    """Back up two bounds of the values in place; return the widest gap, and whether any moved.
-
-    Results are rounded outwards by `slack` times their size, so that they remain bounds. A choice
-    changes only if it raises the lower bound, so the policy's value is never below that bound.
-    """
-    gap, has_moved = 0.0, False
-    for state in range(len(lower)):
-        best_lower, best_upper = -math.inf, -math.inf
-        chosen = choice[state]
-        for pair in range(rows.pair_start[state], rows.pair_start[state + 1]):
-            below = above = rows.constant[pair]
-            for k in range(rows.row_start[pair], rows.row_start[pair + 1]):
-                below += rows.weight[k] * lower[rows.target[k]]
-                above += rows.weight[k] * upper[rows.target[k]]
-            if below > best_lower:
-                best_lower, chosen = below, pair
-            best_upper = max(best_upper, above)
-        best_lower -= slack * abs(best_lower)
-        best_upper += slack * abs(best_upper)
-        if best_lower > lower[state]:
-            lower[state], choice[state], has_moved = best_lower, chosen, True
-        if best_upper < upper[state]:
-            upper[state], has_moved = best_upper, True
-        gap = max(gap, upper[state] - lower[state])
-    return gap, has_moved
-
-
-@nb.njit(cache=True)
-def raise_lower(
-    rows: Rows, lower: np.ndarray, choice: np.ndarray, n_sweeps: int, slack: float
-) -> None:
-    """Raise lower bounds by the chosen pairs alone, in place."""
-    for _ in range(n_sweeps):
-        for state in range(len(lower)):
-            q = _worth(rows, lower, choice[state])
-            lower[state] = max(lower[state], q - slack * abs(q))
 
 
 @nb.njit(cache=True)

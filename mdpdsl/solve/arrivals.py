@@ -8,7 +8,7 @@ import numpy as np
 
 from mdpdsl.graph.space import BoolArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.affine_rows import IndexArray, Rows
+from mdpdsl.kernels.affine_rows import IndexArray, rows_of
 from mdpdsl.kernels.reaching import attract, confine
 from mdpdsl.kernels.solving import predecessors
 
@@ -44,13 +44,6 @@ class Arrivals:
 
 def arrivals_of(graph: TransitionGraph) -> Arrivals:
     """Return the pairs that may lead to each state of a graph."""
-    pair_start = graph.pair_start.astype(np.uint32)
-    rows = Rows(
-        pair_start,
-        graph.successor_start.astype(np.uint32),
-        graph.successor.astype(np.uint32),
-        graph.probability,
-        np.empty(graph.n_pairs),
-    )
+    rows = rows_of(graph)
     start, pair = predecessors(rows)
-    return Arrivals(start, pair, pair_start, graph.pair_state.astype(np.uint32))
+    return Arrivals(start, pair, rows.pair_start, graph.pair_state.astype(np.uint32))

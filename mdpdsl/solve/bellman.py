@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.affine_rows import Rows, first_best, weight_matrix
 
 #: The relative error of a sum of k products is at most about k times this.
@@ -55,3 +56,8 @@ def certify(rows: Rows, discount: float, values: FloatArray) -> Certificate:
 def rounding_unit(rows: Rows) -> float:
     """Return the largest relative error of one row's sum."""
     return ROUNDING * (3 + int(np.diff(rows.row_start).max(initial=0)))
+
+
+def quotient_unit(graph: TransitionGraph) -> float:
+    """Return the same for rows whose coefficients are probabilities of a graph divided by sums."""
+    return ROUNDING * (8 + 2 * int(np.diff(graph.successor_start).max(initial=0)))

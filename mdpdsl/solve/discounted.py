@@ -64,8 +64,12 @@ def solve_discounted(
             time_limit=time_limit,
             watch=watch,
         )
-        values = np.where(graph.ends, 0.0, outcome.values)
-        return replace(outcome, values=values, choice=own_choice(outcome.choice, is_own))
+        values, lower, upper = (
+            np.where(graph.ends, 0.0, numbers)
+            for numbers in (outcome.values, outcome.lower, outcome.upper)
+        )
+        choice = own_choice(outcome.choice, is_own)
+        return replace(outcome, values=values, lower=lower, upper=upper, choice=choice)
     if not 0 <= discount < 1:
         raise SolveError(
             f"the discount {discount:g} is not in [0, 1): an infinite sum of rewards needs a "
@@ -89,6 +93,8 @@ def solve_discounted(
         method=chosen,
         variant=found.variant,
         values=values,
+        lower=values - certificate.bound,
+        upper=values + certificate.bound,
         choice=certificate.choice,
         value=float(graph.initial @ values),
         bound=certificate.bound,

@@ -48,9 +48,8 @@ def head_for(
     group_of = np.full(graph.n_states, -1, dtype=np.int64)
     group_of[states] = np.arange(len(states))
     pairs = np.flatnonzero(is_allowed & can_arrive[graph.pair_state])
-    counts = np.bincount(group_of[graph.pair_state[pairs]])
-    pair_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32)
-    rows = partial_rows(graph, is_goal, group_of, pairs, pair_start)
+    terminal = is_goal.astype(np.float64)
+    rows = partial_rows(graph, group_of, pairs, terminal, is_conditional=False).rows
     rows = rows._replace(weight=DELTA * rows.weight, constant=DELTA * rows.constant)
     near = np.unique(group_of[graph.pair_state[pairs[rows.constant > 0]]])
     order = order_from(rows, near.astype(np.uint32))

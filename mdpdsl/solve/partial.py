@@ -2,50 +2,54 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.affine_rows import IndexArray, Rows
+from mdpdsl.kernels.affine_rows import Rows
+
+
+class Partial(NamedTuple):
+    """Rows between groups, and the probabilities of leaving."""
+
+    rows: Rows
+    leaving: FloatArray  # [n]  the row's own group
+    outside: FloatArray  # [n]  all groups
 
 
 def partial_rows(
     graph: TransitionGraph,
-    is_goal: BoolArray,
     group_of: IntArray,
     pairs: IntArray,
-    pair_start: IndexArray,
+    terminal: FloatArray,
+    reward: FloatArray | None = None,
     *,
-    is_conditional: bool = False,
-) -> Rows:
-    """Return the probabilities of the next group, with that of the goal as the constant.
+    is_conditional: bool,
+) -> Partial:
+    """Return the probabilities of the next group of some pairs, as rows.
 
-    `group_of` [n_states] is -1 outside the groups; `pairs` are sorted by group, and `pair_start`
-    [n_groups + 1] is where the pairs of each group begin. Probabilities are conditional on leaving
-    the group. They are computed from the mass that leaves, which is exact even if it is tiny.
+    `group_of` [n_states] is -1 outside the groups; `pairs` are sorted by group, of which each has
+    one at least. A row's constant is the reward of its pair and the expected `terminal` [n_states]
+    of the next state, if that is outside. Conditional rows are those given that the group is left.
+    They are computed from the mass that leaves, which is exact even if it is tiny; a pair that
+    never leaves its group stays there with probability 1.
     """
-    lengths = np.diff(graph.successor_start)[pairs]
-    begin = np.concatenate([[0], np.cumsum(lengths)])
-    row = np.repeat(np.arange(len(pairs)), lengths)
-    branch = np.arange(begin[-1]) + np.repeat(graph.successor_start[pairs] - begin[:-1], lengths)
-    target, probability = graph.successor[branch], graph.probability[branch]
-    group = group_of[target]
-    kept = group >= 0
-    arrives = _sums(row, probability * is_goal[target], len(pairs))
-    if is_conditional:
-        leaves = group != group_of[graph.pair_state[pairs]][row]
-        outside = _sums(row, probability * leaves, len(pairs))
-        probability, arrives = probability / outside[row], arrives / outside
-        kept &= leaves
-    starts = np.concatenate([[0], np.cumsum(np.bincount(row[kept], minlength=len(pairs)))])
-    return Rows(
-        pair_start=pair_start,
-        row_start=starts.astype(np.uint32),
-        target=group[kept].astype(np.uint32),
-        weight=probability[kept],
-        constant=arrives,
+    from mdpdsl.kernels.grouping import group_rows
+
+    pair_group = group_of[graph.pair_state[pairs]]
+    counts = np.bincount(pair_group, minlength=int(group_of.max(initial=-1)) + 1)
+    pair_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32)
+    row_start, target, weight, constant, leaving, outside = group_rows(
+        graph.successor_start,
+        graph.successor,
+        graph.probability,
+        pairs,
+        pair_group,
+        group_of,
+        terminal,
+        np.zeros(graph.n_pairs) if reward is None else reward,
+        is_conditional,
     )
-
-
-def _sums(row: IntArray, terms: FloatArray, n_rows: int) -> FloatArray:
-    return np.asarray(np.bincount(row, weights=terms, minlength=n_rows), dtype=np.float64)
+    return Partial(Rows(pair_start, row_start, target, weight, constant), leaving, outside)

@@ -1,92 +1,159 @@
-"""The undecided part of a reachability problem, reduced so that its solution is unique.
+"""Some states of a graph in groups, as affine rows between them.
 
-For the maximal probability, a policy may stay in an end component for ever, and the Bellman
-equation then has many solutions. So each maximal end component becomes one state with the pairs
-that can leave it (Haddad and Monmege 2014; Brazdil et al. 2014). For the minimal probability no
-undecided state is in an end component: if a policy can stay outside the goal for ever, the
-probability is known to be 0. In the quotient every policy eventually leaves the undecided states,
-and the solution is unique.
-
-The minimal probability is computed as the maximum of its negative. Self-loops are eliminated
-exactly: (c + rest)/(probability of leaving).
+If a policy may stay in an end component for ever without any effect on an objective, the Bellman
+equation has many solutions. So such a component becomes one group with the pairs that can leave it
+(Haddad and Monmege 2014; Brazdil et al. 2014); all other states are groups by themselves. Rows are
+conditional on leaving the group, so self-loops are eliminated: (c + rest)/(chance of leaving).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mdpdsl.graph.analysis import maximal_end_components
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.affine_rows import Rows
+from mdpdsl.kernels.affine_rows import Rows, rows_of
 from mdpdsl.solve.arrivals import Arrivals
+from mdpdsl.solve.bellman import quotient_unit
 from mdpdsl.solve.heading import head_for
 from mdpdsl.solve.partial import partial_rows
-from mdpdsl.solve.qualitative import Decided
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """End components: the pairs inside them, and the component of each state."""
+
+    is_inside: BoolArray  # [n_pairs]
+    component_of: IntArray  # [n_states]  -1 if a state is in none
 
 
 @dataclass(frozen=True, eq=False)
 class Quotient:
-    """Undecided states in groups, as affine rows."""
+    """Open states in groups, as affine rows."""
 
     rows: Rows
-    group_of: IntArray  # [n_states]  -1 if decided
+    group_of: IntArray  # [n_states]  -1 if a state is not open
     pair_of: IntArray  # [n]  the pair of the graph behind each row
-    is_internal: BoolArray  # [n_pairs]  pairs within an end component of several choices
+    leaving: FloatArray  # [n]  the probability that it leaves its group
+    outside: FloatArray  # [n]  and that it leaves all groups
+    is_internal: BoolArray  # [n_pairs]  pairs within an end component
+    unit: float  # relative error of a row's sum, with that of its coefficients
 
     @property
     def n_groups(self) -> int:
         """The number of unknowns."""
         return len(self.rows.pair_start) - 1
 
+    def expanded(self, numbers: FloatArray, others: FloatArray) -> FloatArray:
+        """Return a number for every state: that of its group, or one of the others [n_states]."""
+        whole = others.copy()
+        is_open = self.group_of >= 0
+        whole[is_open] = numbers[self.group_of[is_open]]
+        return whole
 
-def quotient_of(graph: TransitionGraph, decided: Decided, is_minimised: bool) -> Quotient:
-    """Return the undecided part of a problem."""
-    is_open = ~(decided.is_zero | decided.is_one)
-    is_internal = np.zeros(graph.n_pairs, dtype=np.bool_)
-    component_of = np.arange(graph.n_states)
-    if not is_minimised and is_open.any():
-        stays = np.logical_and.reduceat(is_open[graph.successor], graph.successor_start[:-1])
-        components = maximal_end_components(graph, stays & is_open[graph.pair_state])
-        is_internal, component_of = components.is_inside, components.component_of
-    group_of = np.full(graph.n_states, -1, dtype=np.int64)
-    _, group_of[is_open] = np.unique(component_of[is_open], return_inverse=True)
-    pairs = np.flatnonzero(is_open[graph.pair_state] & ~is_internal)
-    pairs = pairs[np.argsort(group_of[graph.pair_state[pairs]], kind="stable")]
-    n_groups = int(group_of.max(initial=-1)) + 1
-    counts = np.bincount(group_of[graph.pair_state[pairs]], minlength=n_groups)
-    pair_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32)
-    rows = partial_rows(graph, decided.is_one, group_of, pairs, pair_start, is_conditional=True)
-    if is_minimised:
-        rows = rows._replace(constant=-rows.constant)
-    return Quotient(rows, group_of, pairs, is_internal)
+    def gathered(self, numbers: FloatArray) -> FloatArray:
+        """Return the sum of numbers [n_states] over each group."""
+        is_open = self.group_of >= 0
+        sums = np.bincount(self.group_of[is_open], numbers[is_open], self.n_groups)
+        return np.asarray(sums, dtype=np.float64)
+
+    def without(self, dropped: BoolArray) -> Quotient:
+        """Return the same groups without some rows [n]; every group must keep one."""
+        if not dropped.any():
+            return self
+        kept, rows = np.flatnonzero(~dropped), self.rows
+        lengths = np.diff(rows.row_start)[kept]
+        start = np.concatenate([[0], np.cumsum(lengths)])
+        entry = np.arange(start[-1]) + np.repeat(rows.row_start[kept] - start[:-1], lengths)
+        place = np.concatenate([[0], np.cumsum(~dropped)])
+        return replace(
+            self,
+            rows=Rows(
+                place[rows.pair_start].astype(np.uint32),
+                start.astype(np.uint32),
+                rows.target[entry],
+                rows.weight[entry],
+                rows.constant[kept],
+            ),
+            pair_of=self.pair_of[kept],
+            leaving=self.leaving[kept],
+            outside=self.outside[kept],
+        )
 
 
-def lifted_choice(
+def components_among(
+    graph: TransitionGraph, is_allowed: BoolArray, is_open: BoolArray
+) -> Components:
+    """Find the maximal end components of some pairs [n_pairs] within the open states."""
+    from mdpdsl.kernels.components import end_components
+
+    is_inside = is_allowed.copy()
+    component_of = end_components(rows_of(graph), is_inside, ~is_open)
+    return Components(is_inside, component_of)
+
+
+def quotient_of(
+    graph: TransitionGraph,
+    is_open: BoolArray,
+    *,
+    terminal: FloatArray,
+    reward: FloatArray | None = None,
+    is_allowed: BoolArray | None = None,
+    components: Components | None = None,
+) -> Quotient:
+    """Return the allowed pairs of the open states [n_states] as rows between groups.
+
+    A row's constant is the reward of its pair, and what the states that are not open are worth:
+    `terminal` [n_states]. Every group needs an allowed pair that is not inside a component.
+    """
+    is_row = is_open[graph.pair_state]
+    if is_allowed is not None:
+        is_row &= is_allowed
+    is_internal = np.zeros(graph.n_pairs, np.bool_)
+    group_of = np.full(graph.n_states, -1)
+    group_of[is_open] = np.arange(np.count_nonzero(is_open))
+    if components is not None and components.is_inside.any():
+        is_internal = components.is_inside
+        is_row &= ~is_internal
+        part, alone = components.component_of, -1 - np.arange(graph.n_states)
+        number = np.where(part >= 0, part, alone)[is_open]
+        group_of[is_open] = np.unique(number, return_inverse=True)[1]
+    pairs = np.flatnonzero(is_row)
+    if is_internal.any():
+        pairs = pairs[np.argsort(group_of[graph.pair_state[pairs]], kind="stable")]
+    found = partial_rows(graph, group_of, pairs, terminal, reward, is_conditional=True)
+    return Quotient(
+        found.rows,
+        group_of,
+        pairs,
+        found.leaving,
+        found.outside,
+        is_internal,
+        quotient_unit(graph),
+    )
+
+
+def lift_rows(
     graph: TransitionGraph,
     quotient: Quotient,
-    decided: Decided,
     arrivals: Arrivals,
+    rows: IntArray,
     choice: IntArray,
-) -> IntArray:
-    """Return a policy of the graph from one of the quotient, [n_groups].
+) -> None:
+    """Write to `choice` [n_states] the pairs behind some rows, at most one for each group.
 
-    In an end component every state heads for the one whose pair leaves it.
+    In an end component every state heads for the one whose pair is taken.
     """
-    lifted = decided.choice.copy()
-    leaving = quotient.pair_of[choice]
-    is_exit = np.zeros(graph.n_states, dtype=np.bool_)
-    is_exit[graph.pair_state[leaving]] = True
-    head_for(graph, arrivals, quotient.is_internal, is_exit, lifted)
-    lifted[graph.pair_state[leaving]] = leaving
-    return lifted
-
-
-def lifted_values(quotient: Quotient, decided: Decided, values: FloatArray) -> FloatArray:
-    """Return the probability in every state from those of the groups."""
-    lifted = decided.is_one.astype(np.float64)
-    is_open = quotient.group_of >= 0
-    lifted[is_open] = values[quotient.group_of[is_open]]
-    return lifted
+    taken = quotient.pair_of[rows]
+    is_chosen = np.zeros(quotient.n_groups, np.bool_)
+    is_chosen[quotient.group_of[graph.pair_state[taken]]] = True
+    is_here = quotient.group_of >= 0
+    is_here[is_here] = is_chosen[quotient.group_of[is_here]]
+    is_inside = quotient.is_internal & is_here[graph.pair_state]
+    if is_inside.any():
+        is_exit = np.zeros(graph.n_states, dtype=np.bool_)
+        is_exit[graph.pair_state[taken]] = True
+        head_for(graph, arrivals, is_inside, is_exit, choice)
+    choice[graph.pair_state[taken]] = taken

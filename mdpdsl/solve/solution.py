@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 
 METHODS = ("auto", "vi", "mpi", "pi", "lp")
 
 #: Called with the iterations so far and the bound that holds; returns whether to continue.
 Watch = Callable[[int, float], bool]
+#: Returns the pair to take in each state with so many steps left, [n_states].
+Replay = Callable[[int], StateArray]
 
 
 class SolveStatus(StrEnum):
@@ -34,21 +40,72 @@ class Iterate:
 
 @dataclass(frozen=True, eq=False)
 class SolveOutcome:
-    """Values with a certified bound, and a policy that attains them within that bound."""
+    """Values with certified bounds, and a policy that attains them within these bounds."""
 
     status: SolveStatus
     method: str
     variant: str  # how the method solved this model, in words
-    values: FloatArray  # [n_states]
-    choice: IntArray  # [n_states]  the pair to take; -1 in an end
+    values: FloatArray  # [n_states]  in the middle of the bounds; infinite where both are
+    lower: FloatArray  # [n_states]  certified: no optimal value is below, ...
+    upper: FloatArray  # [n_states]  ... and none above
+    choice: IntArray  # [n_states]  the pair to take (in the first step); -1 in an end
     value: float  # expected over the initial distribution
-    bound: float  # no value is further than this from the optimum
+    bound: float  # no finite value is further than this from the optimum
     residual: float  # largest change in one more Bellman step
     iterations: int
     seconds: float
     message: str = ""
+    plan: StateArray | None = None  # [steps, n_states]  the pair to take with i + 1 steps left
+    replay: Replay | None = None  # computes the rows of a plan that would not fit in memory
+
+    def choice_with(self, steps_left: int) -> StateArray:
+        """Return the pair to take in each state with so many steps left, [n_states]; -1 in ends.
+
+        Without a limit of steps, it is the same for any number of them.
+        """
+        if steps_left < 1:
+            raise ValueError("no step is left, so there is nothing to choose")
+        if self.plan is not None:
+            row: StateArray = self.plan[steps_left - 1]
+            return row
+        return self.choice.astype(np.int32) if self.replay is None else self.replay(steps_left)
 
 
 def keep_going(iterations: int, bound: float) -> bool:
     """Return True: never stop."""
     return True
+
+
+def until_late(watch: Watch, time_limit: float | None) -> Watch:
+    """Return a watch that also stops when so many seconds have passed from now."""
+    if time_limit is None:
+        return watch
+    deadline = time.monotonic() + time_limit
+
+    def limited(iterations: int, bound: float) -> bool:
+        return watch(iterations, bound) and time.monotonic() <= deadline
+
+    return limited
+
+
+def value_at_start(graph: TransitionGraph, values: FloatArray) -> float:
+    """Return the expected value over the initial distribution; infinite if any of them is."""
+    starts = graph.initial > 0
+    return float(graph.initial[starts] @ values[starts])
+
+
+def widest(lower: FloatArray, upper: FloatArray) -> float:
+    """Return half of the largest distance of two bounds; equal infinite ones have none."""
+    gaps = np.zeros(len(lower))
+    np.subtract(upper, lower, out=gaps, where=lower != upper)
+    return float(gaps.max(initial=0.0)) / 2
+
+
+def middle(lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Return the middle of two bounds; the known one if the other is infinite, 0 if both are."""
+    both = np.isfinite(lower) & np.isfinite(upper)
+    values = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper, 0.0))
+    values[both] = lower[both] / 2 + upper[both] / 2
+    same = lower == upper
+    values[same] = lower[same]
+    return values

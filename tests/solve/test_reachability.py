@@ -58,7 +58,7 @@ def test_the_graph_decides_exactly_what_is_0_and_1(
 ) -> None:
     goal = graph.labels["goal"]
     decide = decided_for_least if is_minimised else decided_for_most
-    decided = decide(graph, goal, arrivals_of(graph))
+    decided = decide(graph, goal, np.zeros_like(goal), arrivals_of(graph))
     expected = best_chance(graph, goal, is_minimised)
     np.testing.assert_array_equal(decided.is_zero, expected < DECIDED)
     np.testing.assert_array_equal(decided.is_one, expected > 1 - DECIDED)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 if TYPE_CHECKING:
@@ -46,6 +46,23 @@ def rows_of(graph: TransitionGraph, constant: FloatArray | None = None) -> Rows:
         graph.probability,
         np.empty(graph.n_pairs) if constant is None else constant,
     )
+
+
+def restricted(rows: Rows, is_kept: BoolArray) -> tuple[Rows, IntArray]:
+    """Return the rows of some states [S], none of which may lead out, and the pairs kept."""
+    is_pair = np.repeat(is_kept, np.diff(rows.pair_start))
+    is_entry = np.repeat(is_pair, np.diff(rows.row_start))
+    n_pairs, n_entries = (np.concatenate([[0], np.cumsum(m)]) for m in (is_pair, is_entry))
+    starts = np.concatenate([[True], is_kept]), np.concatenate([[True], is_pair])
+    number = np.cumsum(is_kept) - 1
+    kept = Rows(
+        n_pairs[rows.pair_start][starts[0]].astype(np.uint32),
+        n_entries[rows.row_start][starts[1]].astype(np.uint32),
+        number[rows.target[is_entry]].astype(np.uint32),
+        rows.weight[is_entry],
+        rows.constant[is_pair],
+    )
+    return kept, np.flatnonzero(is_pair)
 
 
 def weight_matrix(rows: Rows) -> csr_array:

@@ -18,10 +18,12 @@ def attract(
     is_allowed: np.ndarray,
     is_goal: np.ndarray,
     choice: np.ndarray,
+    n_steps: int = 2**62,
 ) -> np.ndarray:
     """Return which states can reach the goal by allowed pairs; goal states count as reached.
 
-    For the others, `choice` receives a pair that may lead one step closer.
+    For the others, `choice` receives a pair that may lead one step closer. Only so many steps back
+    are looked at.
     """
     is_found = is_goal.copy()
     queue = np.empty(len(is_goal), np.uint32)
@@ -30,8 +32,13 @@ def attract(
         if is_goal[state]:
             queue[size] = state
             size += 1
-    seen = 0
+    seen, wave_end = 0, size
     while seen < size:
+        if seen == wave_end:
+            n_steps -= 1
+            wave_end = size
+        if n_steps == 0:
+            break
         target = queue[seen]
         seen += 1
         for i in range(arrival_start[target], arrival_start[target + 1]):

@@ -158,11 +158,11 @@ def order_from(rows: Rows, sources: np.ndarray) -> np.ndarray:
 
 
 @nb.njit(cache=True)
-def reordered(rows: Rows, order: np.ndarray) -> tuple[Rows, np.ndarray]:
+def reordered(rows: Rows, order: np.ndarray, keeps_loops: bool = False) -> tuple[Rows, np.ndarray]:
     """Return equal rows with the states in another order and no state in its own rows.
 
-    V(s) >= c + p V(s) + rest  is  V(s) >= (c + rest)/(1 - p),  so the fixed point is the same. The
-    second result is the old pair of each new one.
+    V(s) >= c + p V(s) + rest  is  V(s) >= (c + rest)/(1 - p),  so the fixed point is the same; but
+    loops can be kept. The second result is the old pair of each new one.
     """
     S, n = len(order), len(rows.constant)
     place = np.empty(S, np.uint32)
@@ -181,7 +181,7 @@ def reordered(rows: Rows, order: np.ndarray) -> tuple[Rows, np.ndarray]:
             loop = 0.0
             begin = to
             for k in range(rows.row_start[pair], rows.row_start[pair + 1]):
-                if rows.target[k] == state:
+                if rows.target[k] == state and not keeps_loops:
                     loop += rows.weight[k]
                 else:
                     target[to] = place[rows.target[k]]

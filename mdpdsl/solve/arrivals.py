@@ -12,6 +12,9 @@ from mdpdsl.kernels.affine_rows import IndexArray, rows_of
 from mdpdsl.kernels.reaching import attract, confine
 from mdpdsl.kernels.solving import predecessors
 
+#: More steps than any search takes.
+FOREVER = 2**62
+
 
 @dataclass(frozen=True, eq=False)
 class Arrivals:
@@ -23,13 +26,20 @@ class Arrivals:
     pair_state: IndexArray  # [n_pairs]
 
     def attracted(
-        self, is_allowed: BoolArray, is_goal: BoolArray, choice: IntArray | None = None
+        self,
+        is_allowed: BoolArray,
+        is_goal: BoolArray,
+        choice: IntArray | None = None,
+        within: int = FOREVER,
     ) -> BoolArray:
-        """Return which states can reach the goal by allowed pairs; write the pairs to `choice`."""
+        """Return which states can reach the goal by allowed pairs; write the pairs to `choice`.
+
+        `within` limits the steps that it takes.
+        """
         if choice is None:
             choice = np.zeros(len(is_goal), dtype=np.int64)
         found: BoolArray = attract(
-            self.start, self.pair, self.pair_state, is_allowed, is_goal, choice
+            self.start, self.pair, self.pair_state, is_allowed, is_goal, choice, within
         )
         return found
 

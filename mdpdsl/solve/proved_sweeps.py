@@ -17,8 +17,8 @@ from mdpdsl.graph.space import FloatArray
 from mdpdsl.kernels.affine_rows import IndexArray, Rows, room_for_policy, weight_matrix
 from mdpdsl.kernels.bounding import approach, approach_policy, prove
 from mdpdsl.kernels.solving import fill_policy, order_from, reordered
-from mdpdsl.solve.solution import SolveStatus, middle, widest
-from mdpdsl.solve.transient import Found, Task
+from mdpdsl.solve.solution import SolveStatus, half_gap, middle
+from mdpdsl.solve.transient import SMALLEST, Found, Task
 from mdpdsl.solve.verified import Bounds
 
 #: Sweeps by one policy between two improvements, and the reduction of the change that ends them.
@@ -36,7 +36,9 @@ FIRST_LOOK, NEXT_LOOK = 250, 4
 #: Values that change by less than this many units of rounding do not improve any more. Then each
 #: guess is wider by a factor than the last until one is proved, or none can be.
 STALLED, WIDER, WIDEST = 4.0, 8.0, 1e3
-#: The precision to which a first policy is evaluated.
+#: Values that are too low are the largest constant times the unknowns and this.
+PESSIMISM = 2.0
+#: The precision of policies that only show the size of the values.
 ROUGH = 1e-3
 
 
@@ -98,7 +100,7 @@ class ProvedSweeps:
                     continue
                 if is_stalled and (is_proved or wide > WIDEST):
                     return self.found(SolveStatus.OPTIMAL if is_met else SolveStatus.PRECISION)
-            before, between = change, 1
+            before, between = max(change, SMALLEST), 1
             if self._has_policy_sweeps and not is_stalled:
                 between += self._sweep_policy(self._greedy, WORTHWHILE * change, floor)
 
@@ -107,29 +109,24 @@ class ProvedSweeps:
         while self.iterations < n_sweeps:
             approach(self._rows, self._values, self._greedy, 1.0)
             self.iterations += 1 + self._sweep_policy(self._greedy, ROUGH, 1.0)
-        return max(float(np.abs(self._values).max()), float(np.abs(self._rows.constant).max())) or 1
+        return max(float(np.abs(self._values).max()), _largest(self._rows)) or 1.0
 
     def found(self, status: SolveStatus) -> Found:
         """Return what is known so far."""
         lower, upper = self._bounds()
         values, choice = np.empty(len(lower)), np.empty(len(lower), np.int64)
-        values[self._order] = np.clip(self._values, self._lower, self._upper)
-        both = np.isfinite(lower) & np.isfinite(upper)
-        values[both] = middle(lower, upper)[both]
+        values[self._order] = self._values
+        values = middle(lower, upper, values)
         chosen = self._greedy if self._choice is None else self._choice
         choice[self._order] = self._old_pair[chosen]
         return Found(status, values, lower, upper, choice, self.iterations, self.variant)
 
     def _first(self) -> FloatArray:
-        """Return values to start from: a known bound, or about those of a proper policy."""
+        """Return values to start from: too low, so that pairs are preferred that surely leave."""
         problem = self._task.problem
-        self._values = np.zeros(problem.n_groups)
         if problem.proper is not None:
-            proper = self._places()[problem.proper[self._order]]
-            self._sweep_policy(proper, ROUGH, 1.0)
-        elif math.isfinite(problem.least):
-            self._values[:] = problem.least
-        return self._values
+            return np.full(problem.n_groups, -PESSIMISM * problem.n_groups * _largest(self._rows))
+        return np.full(problem.n_groups, problem.least if math.isfinite(problem.least) else 0.0)
 
     def _sweep_policy(self, choice: IndexArray, least: float, floor: float) -> int:
         """Sweep over the pairs of a policy until the change is small; return the sweeps done."""
@@ -165,7 +162,7 @@ class ProvedSweeps:
         return is_lower and is_upper
 
     def _goes_on(self) -> bool:
-        return self._task.watch(self.iterations, widest(self._lower, self._upper))
+        return self._task.watch(self.iterations, half_gap(self._lower, self._upper))
 
     def _bounds(self) -> tuple[FloatArray, FloatArray]:
         """Return the bounds in the order of the problem."""
@@ -186,6 +183,10 @@ def _ahead(reduction: float, n_sweeps: int) -> float:
         return 1.0
     rate = math.exp(math.log(min(max(reduction, 1e-9), 1 - 1e-9)) / n_sweeps)
     return rate / (1 - rate)
+
+
+def _largest(rows: Rows) -> float:
+    return float(np.abs(rows.constant).max())
 
 
 def _exits(rows: Rows) -> IndexArray:

@@ -64,7 +64,7 @@ class Quotient:
         if not dropped.any():
             return self
         kept, rows = np.flatnonzero(~dropped), self.rows
-        lengths = np.diff(rows.row_start)[kept]
+        lengths = np.diff(rows.row_start.astype(np.int64))[kept]
         start = np.concatenate([[0], np.cumsum(lengths)])
         entry = np.arange(start[-1]) + np.repeat(rows.row_start[kept] - start[:-1], lengths)
         place = np.concatenate([[0], np.cumsum(~dropped)])
@@ -133,6 +133,23 @@ def quotient_of(
         is_internal,
         quotient_unit(graph),
     )
+
+
+def shortest_ways(quotient: Quotient) -> IntArray:
+    """Return a row for each group that takes a shortest way out of all groups, [n_groups]."""
+    from mdpdsl.kernels.reaching import attract
+    from mdpdsl.kernels.solving import predecessors
+
+    rows = quotient.rows
+    counts = np.diff(rows.pair_start)
+    group_of = np.repeat(np.arange(quotient.n_groups, dtype=np.uint32), counts)
+    choice = rows.pair_start[:-1].astype(np.int64)
+    exits = np.flatnonzero(quotient.outside > 0)[::-1]
+    choice[group_of[exits]] = exits
+    is_exit = np.zeros(quotient.n_groups, np.bool_)
+    is_exit[group_of[exits]] = True
+    attract(*predecessors(rows), group_of, np.ones(len(group_of), np.bool_), is_exit, choice)
+    return choice
 
 
 def lift_rows(

@@ -17,7 +17,7 @@ from mdpdsl.graph.space import BoolArray, FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.affine_rows import Rows, first_best, weight_matrix
 from mdpdsl.solve.discounted import check_dynamics, check_options
-from mdpdsl.solve.solution import SolveOutcome, Watch, keep_going, value_at_start, widest
+from mdpdsl.solve.solution import SolveOutcome, Watch, keep_going, largest_error, value_at_start
 from mdpdsl.solve.transient import TOLERANCE, Precision, Problem, Task, solve_rows
 
 
@@ -87,7 +87,7 @@ def solve_reachability(
         upper=upper,
         choice=choice,
         value=value_at_start(graph, values),
-        bound=widest(lower, upper),
+        bound=largest_error(values, lower, upper),
         residual=residual(quotient.rows, found.values),
         iterations=found.iterations,
         seconds=time.perf_counter() - began,

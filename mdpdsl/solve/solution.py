@@ -45,7 +45,7 @@ class SolveOutcome:
     status: SolveStatus
     method: str
     variant: str  # how the method solved this model, in words
-    values: FloatArray  # [n_states]  in the middle of the bounds; infinite where both are
+    values: FloatArray  # [n_states]  between the bounds; infinite where both are
     lower: FloatArray  # [n_states]  certified: no optimal value is below, ...
     upper: FloatArray  # [n_states]  ... and none above
     choice: IntArray  # [n_states]  the pair to take (in the first step); -1 in an end
@@ -91,21 +91,29 @@ def until_late(watch: Watch, time_limit: float | None) -> Watch:
 def value_at_start(graph: TransitionGraph, values: FloatArray) -> float:
     """Return the expected value over the initial distribution; infinite if any of them is."""
     starts = graph.initial > 0
-    return float(graph.initial[starts] @ values[starts])
+    with np.errstate(invalid="ignore"):  # inf - inf is unknown
+        return float(graph.initial[starts] @ values[starts])
 
 
-def widest(lower: FloatArray, upper: FloatArray) -> float:
+def half_gap(lower: FloatArray, upper: FloatArray) -> float:
     """Return half of the largest distance of two bounds; equal infinite ones have none."""
     gaps = np.zeros(len(lower))
     np.subtract(upper, lower, out=gaps, where=lower != upper)
     return float(gaps.max(initial=0.0)) / 2
 
 
-def middle(lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return the middle of two bounds; the known one if the other is infinite, 0 if both are."""
+def largest_error(values: FloatArray, lower: FloatArray, upper: FloatArray) -> float:
+    """Return the largest distance of a value from its bounds; equal infinite ones have none."""
+    errors = np.zeros((2, len(values)))
+    is_known = lower != upper
+    np.subtract(upper, values, out=errors[0], where=is_known)
+    np.subtract(values, lower, out=errors[1], where=is_known)
+    return float(errors.max(initial=0.0))
+
+
+def middle(lower: FloatArray, upper: FloatArray, guess: FloatArray) -> FloatArray:
+    """Return the middle of two bounds, or a guess between them if one is infinite."""
+    values = np.clip(guess, lower, upper)
     both = np.isfinite(lower) & np.isfinite(upper)
-    values = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper, 0.0))
     values[both] = lower[both] / 2 + upper[both] / 2
-    same = lower == upper
-    values[same] = lower[same]
     return values

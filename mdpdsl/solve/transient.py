@@ -31,10 +31,12 @@ from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.kernels.affine_rows import Rows, first_best, weight_matrix
 from mdpdsl.solve.choose import chosen_method
 from mdpdsl.solve.policy_iteration import ELIMINATED_STATES, policy_iteration
-from mdpdsl.solve.solution import SolveStatus, Watch, keep_going, middle
+from mdpdsl.solve.solution import SolveStatus, Watch, keep_going
 
 #: The tolerance if none is given.
 TOLERANCE = 1e-6
+#: Values at the start that are smaller than this need not have correct digits.
+SMALLEST = 1e-200
 #: The size of the values that a program is scaled by is estimated with so many sweeps.
 SIZING_SWEEPS = 100
 
@@ -78,13 +80,17 @@ class Precision:
         return bool(np.all((upper - lower) / 2 <= self.tolerance * size))
 
     def floor_at_start(self, lower: FloatArray, upper: FloatArray) -> float | None:
-        """Return a floor that makes the value at the start precise; None if it is already."""
+        """Return a floor that makes the value at the start precise; None if it is already.
+
+        There is none either if the value may be 0 for all that is known, or almost is.
+        """
         if self.start is None:
             return None
         low, high = (float(self.start @ side) + self.offset for side in (lower, upper))
-        size = min(abs(low), abs(high)) if low * high > 0 else abs(low + high) / 4
-        is_precise = high - low <= 2 * self.tolerance * size or size < 1e-290
-        return None if is_precise else min(self.floor, size)
+        size = min(abs(low), abs(high)) or max(abs(low), abs(high)) / 4
+        if low < 0 < high or high - low <= 2 * self.tolerance * size or size < SMALLEST:
+            return None
+        return min(self.floor, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +173,7 @@ def _by_policies(
     if known is not None and precision.is_met(known[0], known[1], precision.floor):
         lower, upper, best = known
         if precision.floor_at_start(lower, upper) is None:
-            values, variant = middle(lower, upper), variant + "linear equations, verified"
+            values, variant = np.clip(values, lower, upper), variant + "linear equations, verified"
             return Found(SolveStatus.OPTIMAL, values, lower, upper, best, iterations, variant)
     sweeps = ProvedSweeps(task, has_policy_sweeps=True, start=values, known=known)
     sweeps.iterations, sweeps.variant = iterations, f"{variant}linear equations, then sweeps"

@@ -81,7 +81,7 @@ class SweepRun:
         ahead = self._discount / (1 - self._discount)
         chosen, filled = room_for_policy(rows)
         share = len(new) / len(rows.constant)
-        progress = _Progress(self._tolerance)
+        progress = Forecast(self._tolerance)
         while True:
             low, high = improve(rows, state.values, new, choice)
             bound = ahead * (high - low) / 2
@@ -115,7 +115,7 @@ class SweepRun:
         ahead = discount / (1 - discount)
         chosen, filled = room_for_policy(ordered)
         share = len(order) / len(rows.constant)
-        progress = _Progress(self._tolerance)
+        progress = Forecast(self._tolerance)
         work, sharper = 0.0, 1.0  # factor by which a whole step gives a tighter bound
         for n_improvements in itertools.count(1):
             low, high = sweep_in_place(ordered, values, choice)
@@ -163,6 +163,27 @@ def sources(rows: Rows) -> IndexArray:
     return (top if len(top) <= len(bottom) else bottom).astype(np.uint32)
 
 
+class Forecast:
+    """Bounds recorded over the work done, and a prediction of the work left."""
+
+    def __init__(self, tolerance: float, trials: int = TRIALS) -> None:
+        self.work = 0.0
+        self._tolerance, self._trials = tolerance, trials
+        self._records: list[tuple[float, float]] = []
+
+    def work_left(self, work: float, bound: float) -> float:
+        """Record work and a bound; return the work left if the bound keeps falling at this rate."""
+        self.work += work
+        self._records.append((self.work, bound))
+        if len(self._records) <= self._trials or bound <= self._tolerance:
+            return 0.0
+        earlier, before = self._records[-1 - self._trials]
+        if not 0 < bound < before:
+            return math.inf
+        rate = math.log(before / bound) / (self.work - earlier)
+        return math.log(bound / self._tolerance) / rate
+
+
 @dataclass
 class _SweepState:
     """The state that one kind of sweeps passes to the other."""
@@ -174,24 +195,3 @@ class _SweepState:
 
 def _middle(values: FloatArray) -> float:
     return float(values.max() + values.min()) / 2
-
-
-class _Progress:
-    """Bounds recorded over the work done, and a prediction of the work left."""
-
-    def __init__(self, tolerance: float) -> None:
-        self.work = 0.0
-        self._tolerance = tolerance
-        self._records: list[tuple[float, float]] = []
-
-    def work_left(self, work: float, bound: float) -> float:
-        """Record work and a bound; return the work left if the bound keeps falling at this rate."""
-        self.work += work
-        self._records.append((self.work, bound))
-        if len(self._records) <= TRIALS or bound <= self._tolerance:
-            return 0.0
-        earlier, before = self._records[-1 - TRIALS]
-        if not 0 < bound < before:
-            return math.inf
-        rate = math.log(before / bound) / (self.work - earlier)
-        return math.log(bound / self._tolerance) / rate

@@ -59,9 +59,10 @@ if TYPE_CHECKING:
     from mdpdsl.report.report_runs import Report, figures, plot, report
     from mdpdsl.simulate.simulate_model import Log, simulate
     from mdpdsl.solve.allocate_visits import Allocation, allocate
+    from mdpdsl.solve.answer import Solution
     from mdpdsl.solve.discounted import solve_discounted as solve_discounted
     from mdpdsl.solve.reachability import solve_reachability as solve_reachability
-    from mdpdsl.solve.solve_model import Solution, solve
+    from mdpdsl.solve.solve_model import solve, solve_file
 
 #: Every public name by the module that has it; imported when it is first used, so that
 #: `mdpdsl --help` is instant.
@@ -100,7 +101,8 @@ _NAMES = {
     "mdpdsl.report.report_runs": ("Report", "figures", "plot", "report"),
     "mdpdsl.simulate.simulate_model": ("Log", "simulate"),
     "mdpdsl.solve.allocate_visits": ("Allocation", "allocate"),
-    "mdpdsl.solve.solve_model": ("Solution", "solve"),
+    "mdpdsl.solve.answer": ("Solution",),
+    "mdpdsl.solve.solve_model": ("solve", "solve_file"),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -179,6 +181,7 @@ __all__ = [
     "shipped_models",
     "simulate",
     "solve",
+    "solve_file",
 ]
 
 

@@ -28,8 +28,9 @@ unless a path is given; only `report`, `plot` and `export` choose a file name th
 `progress=True` shows a bar; a function is called with the steps done, their total (None if it is
 unknown) and a note.""",
         """
-        load loads from_arrays import_model export check format_text describe draw solve simulate
-        new allocate explore compare estimate plan open_run open_runs report plot figures""",
+        load loads from_arrays import_model export check format_text describe draw solve solve_file
+        simulate new allocate explore compare estimate plan open_run open_runs report plot
+        figures""",
     ),
     (
         "Results",

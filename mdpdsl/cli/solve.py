@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from mdpdsl.cli.console import print_json, print_table, progress
+from mdpdsl.cli.console import print_json, progress
 from mdpdsl.cli.options import (
     json_option,
     load_model,
@@ -17,18 +17,26 @@ from mdpdsl.cli.options import (
     print_model_warnings,
     quiet_option,
 )
+from mdpdsl.cli.solution_output import answer_text, print_solution
 from mdpdsl.formats.policy_files import PolicyError, check_policy_path
 from mdpdsl.solve.solution import METHODS
-
-if TYPE_CHECKING:
-    from mdpdsl.solve.solve_model import Solution
-
-#: The policy is printed by default if the model has at most this many states.
-PRINTED_STATES = 30
 
 
 @click.command("solve")
 @click.argument("model", metavar="MODEL")
+@click.option(
+    "asked",
+    "--property",
+    metavar="NAME|TEXT",
+    help="A property of the model by its name, or as PRISM writes it: 'Pmax=? [ F \"goal\" ]'.",
+)
+@click.option(
+    "props",
+    "--props",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Answer all properties of a PRISM properties file.",
+)
 @click.option(
     "discount",
     "--discount",
@@ -41,6 +49,16 @@ PRINTED_STATES = 30
     metavar="LABEL",
     help="Use the probability of reaching a label, not rewards.",
 )
+@click.option("avoid", "--avoid", metavar="LABEL", help="With --reach: a label to avoid before.")
+@click.option(
+    "within", "--within", type=click.IntRange(0), metavar="N", help="With --reach: in N steps."
+)
+@click.option("reward", "--reward", metavar="NAME", help="Which of several rewards.")
+@click.option("total", "--total", metavar="LABEL", help="The sum of rewards until a label.")
+@click.option(
+    "horizon", "--horizon", type=click.IntRange(0), metavar="N", help="The rewards of N steps."
+)
+@click.option("average", "--average", is_flag=True, help="The long-run average of rewards.")
 @click.option(
     "is_maximised", "--max/--min", default=True, help="Maximise (the default) or minimise."
 )
@@ -91,13 +109,9 @@ PRINTED_STATES = 30
 @json_option
 def command(
     model: str,
-    discount: float | None,
-    reach: str | None,
+    asked: str | None,
+    props: Path | None,
     is_maximised: bool,
-    method: str,
-    tolerance: float | None,
-    backend: str | None,
-    time_limit: float | None,
     policy_out: Path | None,
     values_out: Path | None,
     top: int | None,
@@ -108,12 +122,12 @@ def command(
     max_states: int | None,
     is_quiet: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
-    """Find the best policy for a model's rewards, or for reaching a label.
+    """Find the best policy for a question about a model: rewards, a label, or a property.
 
-    The value comes with a certified bound: no state's value is further from the optimum. The bound
-    of an estimate is about the estimated model; it has none if its value rests on pairs that were
-    never visited.
+    The value comes with certified bounds. Those of an estimate are about the estimated model; there
+    are none if its value rests on pairs that were never visited.
     """
     from mdpdsl.solve.solve_model import solve
 
@@ -122,18 +136,21 @@ def command(
     check_file(policy_out, "--policy-out", overwrite)
     check_file(values_out, "--values-out", overwrite)
     is_quiet = is_quiet or as_json
+    if props is not None:
+        _solve_file(
+            model,
+            props,
+            asked,
+            parameters,
+            all_states,
+            max_states,
+            is_quiet,
+            as_json,
+            given
+            | {"--min": not is_maximised, "--policy-out": policy_out, "--values-out": values_out},
+        )
     loaded = load_model(model, parameters, all_states, max_states, is_quiet=is_quiet)
-    found = solve(
-        loaded,
-        discount=discount,
-        reach=reach,
-        minimise=not is_maximised,
-        method=method,
-        tolerance=tolerance,
-        backend=backend,
-        time_limit=time_limit,
-        progress=progress(is_quiet),
-    )
+    found = solve(loaded, asked, minimise=not is_maximised, progress=progress(is_quiet), **given)
     if policy_out is not None:
         found.save_policy(policy_out, overwrite=overwrite)
     if values_out is not None:
@@ -143,8 +160,49 @@ def command(
         print_json(found.record() | {k: None if p is None else str(p) for k, p in paths.items()})
     else:
         print_model_warnings(loaded)
-        _print(found, top, is_all)
+        print_solution(found, top, is_all)
     sys.exit(0 if found.is_optimal else 1)
+
+
+#: How a file of properties is solved; other options ask something themselves.
+_HOW = ("method", "tolerance", "backend", "time_limit")
+
+
+def _solve_file(
+    model: str,
+    props: Path,
+    asked: str | None,
+    parameters: dict[str, str],
+    all_states: bool,
+    max_states: int | None,
+    is_quiet: bool,
+    as_json: bool,
+    given: dict[str, Any],
+) -> None:
+    """Answer all properties of a file, or those of one name; exit."""
+    from mdpdsl.compile.properties import undefined_constants
+    from mdpdsl.solve.solve_model import solve_file
+
+    others = [name for name, value in given.items() if name not in _HOW and value]
+    if others:
+        flag = others[0] if others[0].startswith("--") else f"--{others[0].replace('_', '-')}"
+        raise click.UsageError(f"--props asks the questions itself; leave out {flag}")
+    constants = {
+        name: parameters.pop(name) for name in undefined_constants(props) if name in parameters
+    }
+    loaded = load_model(model, parameters, all_states, max_states, is_quiet=is_quiet)
+    how = {name: given[name] for name in _HOW}
+    found = solve_file(
+        loaded, props, asked, constants=constants, progress=progress(is_quiet), **how
+    )
+    if as_json:
+        print_json({"properties": [solution.record() for solution in found]})
+    else:
+        print_model_warnings(loaded)
+        for solution in found:
+            name = "" if solution.question.name is None else f"{solution.question.name}: "
+            click.echo(f"{name}{solution.question.text}\n  {answer_text(solution)}")
+    sys.exit(0 if all(solution.is_optimal for solution in found) else 1)
 
 
 def check_file(path: Path | None, flag: str, overwrite: bool) -> None:
@@ -160,39 +218,3 @@ def check_file(path: Path | None, flag: str, overwrite: bool) -> None:
     if not path.parent.is_dir():
         raise click.UsageError(f"{flag}: there is no folder {path.parent}")
     require_absent(path, overwrite)
-
-
-def _print(found: Solution, top: int | None, is_all: bool) -> None:
-    import numpy as np
-
-    from mdpdsl.report.policy_table import aligned, policy_lines
-
-    outcome, graph = found.outcome, found.model.graph
-    direction = "minimal" if found.minimise else "maximal"
-    task = (
-        f"{direction} probability of reaching {found.reach}"
-        if found.reach is not None
-        else f"{direction} reward, discount {found.discount:.12g}"
-    )
-    guess = "; partly a guess" if found.rests_on_unseen else ""
-    message = f": {outcome.message}" if outcome.message else ""
-    print_table(
-        f"{found.model.name} ({graph.hash})",
-        [
-            ("task", task),
-            ("status", f"{found.status}{message}"),
-            ("value", f"{found.value:.9g} (from the start{guess})"),
-            ("bound", found.bound_text),
-            ("method", f"{outcome.method}: {outcome.variant}"),
-            ("iterations", f"{outcome.iterations:,} in {outcome.seconds:.3f} s"),
-        ],
-    )
-    states = np.arange(graph.n_states)
-    if top is not None:
-        sign = 1 if found.minimise else -1
-        states = np.argsort(sign * found.values, kind="stable")[:top]
-    elif not is_all and graph.n_states > PRINTED_STATES:
-        click.echo(f"{graph.n_states:,} states; --top N or --all prints the policy")
-        return
-    lines = policy_lines(graph, outcome.choice, found.values, outcome.bound, states)
-    click.echo("\n" + aligned(lines))

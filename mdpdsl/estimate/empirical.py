@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.reward_fields import rewards_of_pairs
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -54,8 +55,7 @@ def estimated_graph(
         successor_start=start,
         successor=successor,
         probability=probability,
-        reward=spaces.reward if spaces.branch_reward is None else None,
-        branch_reward=None,
+        **rewards_of_pairs(spaces),
     )
 
 

@@ -41,6 +41,7 @@ from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.branches import starts_of
 from mdpdsl.graph.describe import pair_text, state_text
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph, probabilities_within
+from mdpdsl.graph.reward_fields import mapped_rewards, rewards_of_pairs
 from mdpdsl.graph.row_sets import RowSets, entry_pairs
 from mdpdsl.graph.space import IntArray, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -186,9 +187,8 @@ def interval_graph(spaces: TransitionGraph, rows: RowSets, least: float = LEAST)
 
 def _interval_graph(graph: TransitionGraph, bounds: Bounds) -> IntervalGraph:
     """Put probabilities within the bounds; drop rewards of next states, which are unknown."""
-    reward = graph.reward if graph.branch_reward is None else None
     probability = probabilities_within(graph, bounds)
-    found = replace(graph, probability=probability, reward=reward, branch_reward=None)
+    found = replace(graph, probability=probability, **rewards_of_pairs(graph))
     return IntervalGraph(found, bounds)
 
 
@@ -220,9 +220,9 @@ def _with_two_more_states(
         successor=successor,
         probability=np.ones(len(successor)),
         initial=np.append(spaces.initial, none),
-        reward=None if spaces.reward is None else np.append(spaces.reward, none),
         labels=labels,
         ends=None if spaces.ends is None else np.append(spaces.ends, nowhere),
+        **mapped_rewards(spaces, lambda r: np.append(r, none), lambda r: r),
     )
 
 

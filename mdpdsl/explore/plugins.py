@@ -25,6 +25,7 @@ import numpy as np
 
 from mdpdsl.diagnostics import RunError, SettingsError
 from mdpdsl.graph.describe import state_text
+from mdpdsl.graph.reward_fields import NO_REWARDS
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 #: The group of entry points in which explorers are found.
@@ -123,8 +124,7 @@ def without_dynamics(graph: TransitionGraph) -> TransitionGraph:
         successor_start=np.zeros(graph.n_pairs + 1, np.int64),
         successor=np.empty(0, np.int32),
         probability=np.empty(0),
-        reward=None,
-        branch_reward=None,
+        **NO_REWARDS,
     )
 
 

@@ -29,6 +29,8 @@ KIND = "policy"
 SUFFIXES = (".npz", ".csv", ".json")
 #: The name of the last column of a table.
 PROBABILITY = "probability"
+#: The first column of a table that says what to do with each number of steps left.
+STEPS_LEFT = "steps_left"
 #: The largest rounding error of the sum of the probabilities of a state.
 SUM_TOLERANCE = 1e-6
 
@@ -72,7 +74,7 @@ def save_policy(
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(names)
-        writer.writerows([[_text(value) for value in row] for row in rows])
+        writer.writerows([[field_text(value) for value in row] for row in rows])
         write_text(path, buffer.getvalue())
         return
     record = {
@@ -149,14 +151,15 @@ def _table(policy: Policy, graph: TransitionGraph) -> Table:
     names = [v.name for v in (*graph.states.variables, *graph.actions.product.variables)]
     pairs = np.flatnonzero(policy.probability > 0)
     columns = [
-        *_columns(graph.states.product, graph.states.codes[graph.pair_state[pairs]]),
-        *_columns(graph.actions.product, graph.pair_action[pairs].astype(np.int64)),
+        *native_columns(graph.states.product, graph.states.codes[graph.pair_state[pairs]]),
+        *native_columns(graph.actions.product, graph.pair_action[pairs].astype(np.int64)),
         policy.probability[pairs].tolist(),
     ]
     return [*names, PROBABILITY], [list(row) for row in zip(*columns, strict=True)]
 
 
-def _columns(product: Product, codes: IntArray) -> list[list[Value]]:
+def native_columns(product: Product, codes: IntArray) -> list[list[Value]]:
+    """Return the values of all variables of a product, a list for each variable."""
     columns = []
     for position, variable in enumerate(product.variables):
         natives = [variable.native(i) for i in range(variable.size)]
@@ -164,7 +167,8 @@ def _columns(product: Product, codes: IntArray) -> list[list[Value]]:
     return columns
 
 
-def _text(value: object) -> str:
+def field_text(value: object) -> str:
+    """Write a value as a field of a table; reading the field gives the value back."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, float) else str(value)
@@ -187,6 +191,8 @@ def _from_table(
     """Return the probabilities [n_pairs] of a table."""
     names = [name.strip() for name in names]
     wanted = [v.name for v in (*graph.states.variables, *graph.actions.product.variables)]
+    if STEPS_LEFT in names and STEPS_LEFT not in wanted:
+        raise PolicyError(f"{path} depends on the steps left, so it is not a policy to follow")
     if sorted(names) != sorted([*wanted, PROBABILITY]):
         raise PolicyError(
             f"{path} has the columns {', '.join(names)}; this model's policies have "
@@ -227,7 +233,7 @@ def _cells(path: Path, variable: Variable, values: list[object]) -> IntArray:
     if variable.kind in ("enum", "bool"):
         members = variable.members if variable.kind == "enum" else ("false", "true")
         index = {member: i for i, member in enumerate(members)}
-        found = np.array([index.get(_text(v).strip(), -1) for v in values], dtype=np.int64)
+        found = np.array([index.get(field_text(v).strip(), -1) for v in values], dtype=np.int64)
     else:
         numbers = _numbers(path, variable.name, values)
         found = variable.indices(numbers)
@@ -253,7 +259,7 @@ def _refuse(path: Path, rows: Sequence[object], is_bad: BoolArray, reason: str) 
     if is_bad.any():
         place = int(np.argmax(is_bad))
         shown = rows[place]
-        text = ", ".join(map(_text, shown)) if isinstance(shown, list) else _text(shown)
+        text = ", ".join(map(field_text, shown)) if isinstance(shown, list) else field_text(shown)
         raise PolicyError(f"{path}, line {place + 2}: `{text}`: {reason}")
 
 
@@ -268,7 +274,7 @@ def _check_sums(path: Path, graph: TransitionGraph, probability: FloatArray) -> 
         far &= ~graph.ends
     if far.any():
         state = int(np.argmax(far))
-        shown = ", ".join(f"{k} = {_text(v)}" for k, v in graph.states.native(state).items())
+        shown = ", ".join(f"{k} = {field_text(v)}" for k, v in graph.states.native(state).items())
         what = "has no line" if sums[state] == 0 else f"has probabilities that sum to {sums[state]}"
         others = int(far.sum()) - 1
         more = f" (and {others:,} other states)" if others else ""

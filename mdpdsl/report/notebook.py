@@ -26,7 +26,7 @@ from mdpdsl.report.page.side_by_side import comparison_table
 from mdpdsl.report.policy_table import END
 from mdpdsl.simulate.simulate_model import Log
 from mdpdsl.solve.allocate_visits import Allocation
-from mdpdsl.solve.solve_model import Solution
+from mdpdsl.solve.answer import Solution
 
 LISTED_PAIRS = 5
 LISTED_STATES = 10
@@ -144,13 +144,8 @@ def comparison_html(comparison: Comparison) -> str:
 
 def solution_html(solution: Solution) -> str:
     """Show the value of a policy, and its actions in the first states."""
-    question = (
-        f"probability of reaching {solution.reach}"
-        if solution.reach is not None
-        else f"reward, discount {solution.discount:g}"
-    )
     rows = [
-        (f"{'least' if solution.minimise else 'largest'} {question}", number(solution.value, 6)),
+        (solution.described, number(solution.value, 6)),
         ("bound", solution.bound_text),
         ("status", solution.status),
     ]

@@ -10,6 +10,7 @@ averages of the components, the upper ones with the upper.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 
@@ -54,8 +55,8 @@ def solve_average(
 ) -> SolveOutcome:
     """Find the largest (or least) long-run average of rewards [n_pairs], and a policy for it.
 
-    The tolerance is in units of the largest average of a component, but at least 1; it is 1e-6 if
-    none is given, and the value at the start is then also precise to six digits.
+    The tolerance is in units of each value, but at least 1; it is 1e-6 if none is given, and the
+    value at the start is then also precise to six digits.
     """
     began = time.perf_counter()
     earned = checked_reward(graph, reward)
@@ -68,8 +69,8 @@ def solve_average(
         smaller = search.floor_at_start(limit, found)
         if smaller is not None:
             again = search.within(limit, smaller)
-            stays = again.status is SolveStatus.PRECISION
-            found = replace(again, status=SolveStatus.OPTIMAL) if stays else again
+            is_limited = again.status is SolveStatus.PRECISION
+            found = replace(again, status=SolveStatus.OPTIMAL) if is_limited else again
     lower, upper = (found.upper, found.lower) if is_minimised else (found.lower, found.upper)
     quotient, nothing = search.quotient, np.zeros(graph.n_states)
     values, lower, upper = (
@@ -149,20 +150,25 @@ class _Search:
         self._group = plain.group_of[first]  # of each component
         self.quotient, self._staying = _with_staying(plain, self._group)
 
-    def within(self, tolerance: float, floor: float | None = None) -> Found:
-        """Bound the values within a tolerance, in units of the largest average or of `floor`."""
-        bounds = self.bounds
-        if len(bounds.low) and not np.isfinite(bounds.gap).all():
-            bounds.certify(bounds.values)
+    def within(self, tolerance: float, floor: float = 1.0) -> Found:
+        """Bound the values within a tolerance, in units of their size, but at least of `floor`."""
+        self.bounds.unit = floor
+        found = self._bound(tolerance, floor)
+        if found.status is SolveStatus.PRECISION:  # large averages may cancel out
+            self.bounds.unit = math.inf
+            found = self._bound(tolerance, floor)
+        return found
+
+    def _bound(self, tolerance: float, floor: float) -> Found:
         self.method, goes_on, failed = solve_gains(
-            bounds,
-            GAIN_SHARE * tolerance * (_unit(bounds) if floor is None else floor),
+            self.bounds,
+            GAIN_SHARE * tolerance * floor,
             self._asked,
             watch=self._watch,
             backend=self._backend,
             time_limit=self._time_limit,
         )
-        found = self._where_to_stay(Precision(tolerance, _unit(bounds) if floor is None else floor))
+        found = self._where_to_stay(Precision(tolerance, floor))
         if failed:
             return replace(found, status=SolveStatus.FAILED, message=failed)
         return found if goes_on else replace(found, status=SolveStatus.STOPPED)
@@ -170,7 +176,7 @@ class _Search:
     def floor_at_start(self, tolerance: float, found: Found) -> float | None:
         """Return a unit in which the value at the start is not precise yet; None if it is."""
         start = self.quotient.gathered(self._graph.initial)
-        precision = Precision(tolerance, _unit(self.bounds), start)
+        precision = Precision(tolerance, start=start)
         return precision.floor_at_start(found.lower, found.upper)
 
     def choice(self, rows: IntArray) -> IntArray:
@@ -210,12 +216,6 @@ class _Search:
         chosen, found = solve_rows(task, self._asked)
         self.method = chosen if self.method == "auto" else self.method
         return replace(found, variant=f"{COMPONENTS}; {found.variant}")
-
-
-def _unit(bounds: GainBounds) -> float:
-    """Return the size of the largest average, but at least 1."""
-    size = np.where(bounds.low > 0, bounds.low, np.where(bounds.high < 0, -bounds.high, 0.0))
-    return max(1.0, float(size.max(initial=0.0)))
 
 
 def _with_staying(quotient: Quotient, groups: IntArray) -> tuple[Quotient, IntArray]:

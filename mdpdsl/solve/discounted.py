@@ -25,6 +25,8 @@ DISCOUNT = 0.99
 #: An iterate is idle if it lowers the bound by less than this. So many idle iterates, with a bound
 #: within this factor of the rounding error, show that rounding allows no further progress.
 PROGRESS, MOST_IDLE, NEAR_ROUNDING = 0.9, 1000, 4.0
+#: Values at the start that are smaller than this need not have correct digits.
+SMALLEST = 1e-200
 #: The error, relative to the rewards, that is allowed in the start of policy iteration.
 ROUGH = 1e-3
 
@@ -75,10 +77,9 @@ def solve_discounted(
             f"the discount {discount:g} is not in [0, 1): an infinite sum of rewards needs a "
             "discount below 1, such as 0.99; for the probability of reaching a label, set `reach=`"
         )
-    if tolerance is None:
-        tolerance = TOLERANCE * max(1.0, float(np.abs(earned).max()))
+    limit = tolerance or TOLERANCE * max(1.0, float(np.abs(earned).max()))
     rows = discounted_rows(graph, -earned if is_minimised else earned, discount)
-    task = _Task(rows, discount, tolerance, watch, began, time_limit)
+    task = _Task(rows, discount, limit, watch, began, time_limit)
     chosen = chosen_method(rows, method)
     if chosen == "pi":
         found = _by_policies(task, *_first_policy(task))
@@ -86,6 +87,8 @@ def solve_discounted(
         found = _by_program(task, graph, -earned if is_minimised else earned, backend)
     else:
         found = _by_sweeps(task, has_policy_sweeps=chosen == "mpi")
+        if tolerance is None:
+            found = _refined(task, found, graph.initial, has_policy_sweeps=chosen == "mpi")
     certificate = found.certificate
     values = 0.0 - certificate.values if is_minimised else certificate.values
     return SolveOutcome(
@@ -172,12 +175,24 @@ class _Found:
     message: str = ""
 
 
-def _by_sweeps(task: _Task, has_policy_sweeps: bool) -> _Found:
+def _by_sweeps(task: _Task, has_policy_sweeps: bool, start: FloatArray | None = None) -> _Found:
     from mdpdsl.solve.value_iteration import SweepRun
 
-    run = SweepRun(task.rows, task.discount, task.tolerance, has_policy_sweeps)
+    run = SweepRun(task.rows, task.discount, task.tolerance, has_policy_sweeps, start)
     status, certificate, iterations = _settle(task, iter(run))
     return _Found(status, certificate, iterations, run.variant)
+
+
+def _refined(task: _Task, found: _Found, initial: FloatArray, has_policy_sweeps: bool) -> _Found:
+    """Continue until the value at the start is precise in units of its size, if rounding allows."""
+    certificate = found.certificate
+    needed = TOLERANCE * (abs(float(initial @ certificate.values)) - certificate.bound)
+    if found.status is not SolveStatus.OPTIMAL or certificate.bound <= max(needed, SMALLEST):
+        return found
+    limit = max(needed, 4 * certificate.rounding, SMALLEST)
+    again = _by_sweeps(replace(task, tolerance=limit), has_policy_sweeps, certificate.values)
+    status = again.status if again.status is SolveStatus.STOPPED else SolveStatus.OPTIMAL
+    return replace(again, status=status, iterations=found.iterations + again.iterations)
 
 
 def _first_policy(task: _Task) -> tuple[IntArray, FloatArray, int]:

@@ -44,7 +44,7 @@ def whole_sweeps(bounds: GainBounds, tolerance: float, patience: float, watch: W
             return True
         if not watch(bounds.iterations, bounds.widest):
             return False
-        if forecast.work_left(1.0, float(gap.max()) / 2) > patience:
+        if forecast.work_left(1.0, float(bounds.scaled(gap).max())) > patience:
             return True
         values = (1 - FRESH) * values + FRESH * new
         # Only differences matter, and small numbers lose fewer digits.
@@ -82,7 +82,7 @@ def reference_sweeps(
             return True
         if not watch(bounds.iterations, bounds.widest):
             return False
-        if forecast.work_left(2 + done * share, float(gap.max()) / 2) > patience:
+        if forecast.work_left(2 + done * share, float(bounds.scaled(gap).max())) > patience:
             return True
 
 

@@ -16,6 +16,7 @@ Small problems are solved by policy iteration (`gain_policies`), others by sweep
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,6 +63,8 @@ class GainBounds:
     choice: IntArray = field(init=False)  # [n]  rows
     values: FloatArray = field(init=False)  # [n]  h, with the closest bounds so far
     gap: FloatArray = field(init=False)  # [n_components]  of these values
+    #: Tolerances are in units of an average's size divided by this, but at least 1.
+    unit: float = math.inf
     iterations: int = 0
 
     def __post_init__(self) -> None:
@@ -106,10 +109,20 @@ class GainBounds:
         self.low, self.high = np.maximum(low, self.low), np.minimum(high, self.high)
         return gap
 
+    def size(self) -> FloatArray:
+        """Return the least size that the average of each component may have."""
+        least = np.where(self.low > 0, self.low, np.where(self.high < 0, -self.high, 0.0))
+        return np.asarray(least, dtype=np.float64)
+
+    def scaled(self, gap: FloatArray) -> FloatArray:
+        """Return half a gap of each component in the units of tolerances."""
+        return np.asarray(gap / 2 / np.maximum(1.0, self.size() / self.unit), dtype=np.float64)
+
     def is_open(self, tolerance: float) -> BoolArray:
         """Return which components have bounds that are too wide, but not for rounding."""
         gap = self.high - self.low
-        return np.asarray((gap > 2 * tolerance) & (gap > 2 * NEAR_ROUNDING * self.rounding))
+        is_wide = self.scaled(gap) > tolerance
+        return np.asarray(is_wide & (gap > 2 * NEAR_ROUNDING * self.rounding))
 
 
 def solve_gains(
@@ -175,6 +188,7 @@ def _part(bounds: GainBounds, is_kept: BoolArray) -> tuple[GainBounds, BoolArray
     rows, numbers = restricted(problem.rows, is_state)
     sizes = np.diff(problem.start)[is_kept]
     part = GainBounds(GainProblem(rows, np.concatenate([[0], np.cumsum(sizes)])))
+    part.unit = bounds.unit
     part.low, part.high = bounds.low[is_kept], bounds.high[is_kept]
     part.rounding, part.gap = bounds.rounding[is_kept], bounds.gap[is_kept]
     part.choice = np.searchsorted(numbers, bounds.choice[is_state])

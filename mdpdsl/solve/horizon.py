@@ -154,20 +154,21 @@ class _Backups:
         horizon, steps = self._horizon, self._horizon.steps
         n_backups = steps if self._settled else self.done
         unit = ROUNDING * (4 + int(np.diff(horizon.graph.successor_start).max(initial=0)))
-        values = self._values
-        if np.all(self._rows.constant >= 0) or np.all(self._rows.constant <= 0):
+        values, c = self._sign * self._values, self._sign * self._rows.constant
+        if np.all(c >= 0) or np.all(c <= 0):
             error = math.expm1(n_backups * math.log1p(2 * unit)) * np.abs(values) + TINY
-            sides = (np.maximum(0.0, np.abs(values) - error), np.abs(values) + error)
-            is_negative = self._sign * self._rows.constant.min(initial=0.0) < 0
-            low, high = (-sides[1], -sides[0]) if is_negative else sides
         else:
             largest = float(np.abs(values).max(initial=0.0))
             sizes = self._total + (n_backups - self.done) * largest
-            spread = float(np.abs(self._rows.constant).max(initial=0.0))
-            added = 2 * unit * (n_backups * spread + sizes) + TINY
-            low, high = self._sign * values - added, self._sign * values + added
+            spread = n_backups * float(np.abs(c).max(initial=0.0))
+            error = np.full(len(values), 2 * unit * (spread + sizes) + TINY)
+        low, high = values - error, values + error
+        if np.all(c >= 0):
+            low = np.maximum(low, 0.0)
+        if np.all(c <= 0):
+            high = np.minimum(high, 0.0)
         whole = horizon.terminal.copy(), horizon.terminal.copy(), horizon.terminal.copy()
-        for side, numbers in zip(whole, (self._sign * values, low, high), strict=True):
+        for side, numbers in zip(whole, (values, low, high), strict=True):
             side[self._states] = np.minimum(numbers, horizon.most)
         return whole
 

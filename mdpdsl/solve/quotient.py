@@ -64,7 +64,8 @@ class Quotient:
         if not dropped.any():
             return self
         kept, rows = np.flatnonzero(~dropped), self.rows
-        lengths = np.diff(rows.row_start.astype(np.int64))[kept]
+        begin = rows.row_start.astype(np.int64)
+        lengths = (begin[1:] - begin[:-1])[kept]
         start = np.concatenate([[0], np.cumsum(lengths)])
         entry = np.arange(start[-1]) + np.repeat(rows.row_start[kept] - start[:-1], lengths)
         place = np.concatenate([[0], np.cumsum(~dropped)])

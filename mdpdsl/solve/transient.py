@@ -129,6 +129,10 @@ def solve_rows(task: Task, method: str) -> tuple[str, Found]:
         none = np.zeros(0)
         found = Found(SolveStatus.OPTIMAL, none, none, none, np.zeros(0, dtype=np.int64))
         return "vi" if method == "auto" else method, found
+    if problem.spread is None and not problem.rows.constant.any():
+        zeros, choice = np.zeros(problem.n_groups), _first_policy(problem)
+        found = Found(SolveStatus.OPTIMAL, zeros, zeros, zeros, choice, variant="nothing to earn")
+        return "vi" if method == "auto" else method, found
     from mdpdsl.solve.proved_sweeps import ProvedSweeps
 
     chosen = chosen_method(problem.rows, method)

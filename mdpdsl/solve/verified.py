@@ -41,7 +41,7 @@ def verified_bounds(problem: Problem, values: FloatArray, goes_on: Continue) -> 
     best, greedy = first_best(rows, worth)
     rounding = first_best(rows, unit * (np.abs(c) + matrix @ np.abs(values)) + spread)[0]
     excess = 2 * (np.abs(best - values) + 4 * rounding) + TINY
-    scale = float(np.abs(c).max() + np.abs(values).max())
+    scale = float(np.abs(c).max() + np.abs(values).max()) + TINY
     states = _states(rows)
     for margin in MARGINS:
         is_close = worth >= best[states] - margin * scale

@@ -46,6 +46,7 @@ def graph_from_rows(
     initial: FloatArray | None = None,
     reward: Callable[[int, int], float] | None = None,
     labels: Mapping[str, BoolArray] | None = None,
+    ends: BoolArray | None = None,
 ) -> TransitionGraph:
     """Return the graph of nested mappings, by default over one integer `s` that starts at 0."""
     n_states = len(rows)
@@ -69,6 +70,7 @@ def graph_from_rows(
         initial=np.eye(n_states)[0] if initial is None else initial,
         reward=None if reward is None else np.array([reward(s, a) for s, a in pairs], dtype=float),
         labels=dict(labels or {}),
+        ends=ends,
     )
     graph.validate()
     return graph

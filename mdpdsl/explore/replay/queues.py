@@ -16,6 +16,7 @@ from mdpdsl.estimate.empirical import estimated_graph
 from mdpdsl.estimate.metrics import squared_errors
 from mdpdsl.graph.counts import Counts, counts_from
 from mdpdsl.graph.ends import settle
+from mdpdsl.graph.reward_fields import NO_REWARDS
 from mdpdsl.graph.space import BoolArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 from mdpdsl.logs.order import LoggedTransitions
@@ -139,8 +140,7 @@ def log_queues(
         successor=np.empty(0, np.int32),
         probability=np.empty(0),
         initial=np.bincount(episode, minlength=len(states)) / len(episode),
-        reward=None,
-        branch_reward=None,
+        **NO_REWARDS,
         labels={name: of[states] for name, of in model.labels.items()},
         ends=ends if ends.any() else None,
     )

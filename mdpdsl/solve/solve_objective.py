@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdpdsl.graph.objectives import Average, Cumulative, Discounted, Objective, Total, Until
+from mdpdsl.graph.objectives import Average, Cumulative, Discounted, Next, Objective, Total, Until
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.solve.solution import SolveOutcome, Watch, keep_going, until_late
 
@@ -25,8 +25,8 @@ def solve_objective(
     The method is one of auto, vi, mpi, pi and lp; objectives over a limited number of steps have
     only one. The tolerance is in units of a value's size, but at least 1 (for discounted rewards it
     is absolute); it is 1e-6 if none is given, and the value at the start is then also precise to
-    six digits where rounding allows it. After `time_limit` seconds, or when the watch returns False,
-    the bounds that hold by then are returned.
+    six digits where rounding allows it. After `time_limit` seconds, or when the watch returns
+    False, the result has the bounds that hold by then.
     """
     common: dict[str, Any] = {
         "is_minimised": is_minimised,
@@ -34,8 +34,13 @@ def solve_objective(
         "tolerance": tolerance,
         "watch": until_late(watch, time_limit),
     }
-    solver = {"backend": backend, "time_limit": time_limit}
+    solver: dict[str, Any] = {"backend": backend, "time_limit": time_limit}
     match objective:
+        case Next():
+            from mdpdsl.solve.next_state import solve_next
+
+            del common["watch"]
+            return solve_next(graph, objective, **common)
         case Until(steps=None):
             from mdpdsl.solve.reachability import solve_reachability
 

@@ -32,6 +32,7 @@ class RowSets:
     others_upper: FloatArray  # [n_pairs]    of all of them together; 0 if there are none
     kl: FloatArray  # [n_pairs]    infinite if there is no such bound
     l1: FloatArray  # [n_pairs]    0 to 2
+    is_other: BoolArray | None = None  # [n_entries]  listed, but counts among the others
 
     def outside_intervals(self, truth: TransitionGraph) -> BoolArray:
         """Return for every pair whether its row in another graph lies outside of the intervals."""

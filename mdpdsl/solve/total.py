@@ -37,6 +37,7 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.solve.arrivals import Arrivals, arrivals_of
 from mdpdsl.solve.discounted import check_options, checked_reward
 from mdpdsl.solve.endless import endless_gains
+from mdpdsl.solve.heading import head_for
 from mdpdsl.solve.qualitative import decided_for_least, first_pairs, lost_states, surely_reaching
 from mdpdsl.solve.quotient import components_among, lift_rows, quotient_of, shortest_ways
 from mdpdsl.solve.reachability import residual
@@ -55,10 +56,12 @@ def solve_total(
     backend: str = "highs",
     time_limit: float | None = None,
     watch: Watch = keep_going,
+    is_miss_bad: bool | None = None,
 ) -> SolveOutcome:
     """Find the largest (or least) expected sum of rewards [n_pairs] until a goal [n_states].
 
-    The tolerance is in units of each value, but at least 1; it is 1e-6 if none is given, and the
+    `is_miss_bad` says whether never reaching the goal is the worst that can happen; if it is None,
+    the signs of the rewards say so. The tolerance is in units of each value, but at least 1; it is 1e-6 if none is given, and the
     value at the start is then also precise to six digits.
     """
     began = time.perf_counter()
@@ -67,7 +70,7 @@ def solve_total(
     is_goal = np.asarray(goal, dtype=np.bool_)
     sign = -1.0 if is_minimised else 1.0
     arrivals = arrivals_of(graph)
-    case = _case(graph, earned, is_goal, sign, arrivals, watch)
+    case = _case(graph, earned, is_goal, sign, arrivals, watch, is_miss_bad)
     task_reward = np.where(is_goal[graph.pair_state], 0.0, sign * earned)
     components = None
     idle = case.is_allowed & (task_reward == 0)
@@ -140,13 +143,15 @@ def _case(
     sign: float,
     arrivals: Arrivals,
     watch: Watch,
+    is_miss_bad: bool | None,
 ) -> _Case:
     is_lost = lost_states(graph, is_goal)
     before_goal = ~is_goal[graph.pair_state]
     before = earned[before_goal]
     has_gains, has_losses = bool(np.any(sign * before > 0)), bool(np.any(sign * before < 0))
-    # Without any rewards, these count as >= 0.
-    if not has_losses and (has_gains or sign > 0):
+    if is_miss_bad is None:  # without any rewards, these count as >= 0
+        is_miss_bad = has_losses or (not has_gains and sign < 0)
+    if not is_miss_bad:
         decided = decided_for_least(graph, is_goal, is_lost, arrivals)
         arrivals.attracted(before_goal, decided.is_zero, decided.choice)
         known = np.where(decided.is_one, 0.0, np.inf)
@@ -162,4 +167,8 @@ def _case(
         is_endless = endless_gains(graph, sign * earned, is_goal, is_sure, arrivals, choice, watch)
         known[is_endless] = np.inf
         is_open &= ~is_endless
+    else:  # nothing is better than to lose nothing, however long it takes
+        costless = surely_reaching(graph, is_goal, is_lost, arrivals, earned == 0)
+        head_for(graph, arrivals, costless[2], is_goal, choice)
+        is_open &= ~costless[1]
     return _Case(known, is_open, is_allowed & before_goal, choice, has_losers=True, most=most)

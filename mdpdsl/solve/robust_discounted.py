@@ -1,0 +1,151 @@
+"""Discounted rewards if nature chooses rows from sets.
+
+The operator of the game is monotone and has  T(V + m) = T V + gamma m,  so that MacQueen's bounds
+(see `bellman`) hold for it, too: if  low <= T V - V <= high  everywhere, the values of the game are
+between  T V + gamma/(1-gamma) low  and  T V + gamma/(1-gamma) high.  The policy of that step is
+worth at least the lower bound whatever nature does. An end is a state that stays and earns nothing.
+
+Values come from the equations of policy and rows, or from sweeps with both in large models, as long
+as that lowers the bound (Pollatschek and Avi-Itzhak 1969), and from plain sweeps otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdpdsl.graph.objectives import Discounted
+from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.kernels.set_rows import SetRows, ranking, room_for
+from mdpdsl.kernels.set_sweeps import step_game
+from mdpdsl.solve.bellman import ROUNDING
+from mdpdsl.solve.policy_iteration import ELIMINATED_STATES, StoppedError, evaluated
+from mdpdsl.solve.robust_game import NatureRows
+from mdpdsl.solve.robust_objective import outcome_of
+from mdpdsl.solve.solution import SolveOutcome, Watch
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+#: Sweeps with one policy and its rows in a large model.
+POLICY_SWEEPS = 50
+#: Bounds that fall by less than this factor, so often in a row, will not fall further.
+FALLING, MOST_IDLE = 0.999, 50
+
+
+def solve_robust_discounted(
+    graph: TransitionGraph,
+    objective: Discounted,
+    rows: SetRows,
+    sign: float,
+    sense: float,
+    tolerance: float,
+    watch: Watch,
+    began: float,
+) -> SolveOutcome:
+    """Bound the discounted values of the game within a tolerance."""
+    run = DiscountedRun(rows, objective.discount, sense)
+    iterations, goes_on, idle, best = 0, True, 0, np.inf
+    may_jump, kept, bounds = True, None, None
+    while True:
+        found = run.step()
+        iterations += 1
+        width = float((found[1] - found[0]).max(initial=0.0)) / 2
+        if width < best:
+            idle = 0 if width < FALLING * best else idle + 1
+            best, bounds, choice = width, found, run.choice
+        else:
+            idle += 1
+            if kept is not None:  # the jump did no good
+                run.values, may_jump = kept, False
+        goes_on = watch(iterations, best)
+        if best <= tolerance or not goes_on or idle > MOST_IDLE:
+            break
+        kept = run.after.copy() if may_jump else None
+        run.values = run.jump() if may_jump else run.after
+    assert bounds is not None
+    return outcome_of(
+        graph,
+        *bounds,
+        sign,
+        tolerance,
+        goes_on,
+        choice=choice,
+        variant="discounted sweeps over sets of rows",
+        iterations=iterations,
+        seconds=time.perf_counter() - began,
+    )
+
+
+class DiscountedRun:
+    """Values of a discounted game, which steps improve."""
+
+    def __init__(self, rows: SetRows, discount: float, sense: float) -> None:
+        self._rows, self._discount, self._sense = rows, discount, sense
+        acts = np.diff(rows.pair_start) > 0
+        self._order = np.flatnonzero(acts)
+        self._has_ends = not acts.all()
+        self._room = room_for(rows)
+        self.values = np.zeros(len(acts))
+        self.after = self.values
+        self.choice: IntArray = np.where(acts, rows.pair_start[:-1], -1)
+        longest = int(np.diff(rows.row_start).max(initial=0))
+        self._unit = ROUNDING * (8 + 2 * longest)
+        self._scale = float(
+            np.abs(rows.constant).max(initial=0.0) + np.abs(rows.gain).max(initial=0.0)
+        )
+
+    def step(self) -> tuple[FloatArray, FloatArray]:
+        """Take a step of the game; return the bounds that follow."""
+        rows, discount = self._rows, self._discount
+        self.after, self.choice = self.values.copy(), self.choice.copy()
+        ranked = ranking(rows, self.values, self._sense)
+        low, high = step_game(
+            rows,
+            self._order,
+            self.values,
+            self.after,
+            self.choice,
+            ranked,
+            self._room,
+            discount,
+            self._sense,
+        )
+        if self._has_ends:
+            low, high = min(low, 0.0), max(high, 0.0)
+        rounding = self._unit * (self._scale + float(np.abs(self.values).max(initial=0.0)))
+        ahead = discount / (1 - discount)
+        acts = self.choice >= 0
+        lower = self.after + ahead * low - (1 + ahead) * rounding
+        upper = self.after + ahead * high + (1 + ahead) * rounding
+        return np.where(acts, lower, 0.0), np.where(acts, upper, 0.0)
+
+    def jump(self) -> FloatArray:
+        """Return the values of the policy and of nature's rows, or values close to them."""
+        rows, discount = self._rows, self._discount
+        P, r = self.chain(self.after)
+        if len(self.after) <= ELIMINATED_STATES:
+            everyone = np.arange(len(r))
+            try:
+                return evaluated(discount * P, r, everyone, self.after)
+            except (np.linalg.LinAlgError, RuntimeError, StoppedError):
+                return self.after
+        values = self.after
+        for _ in range(POLICY_SWEEPS):
+            values = r + discount * (P @ values)
+        return np.where(np.diff(rows.pair_start) > 0, values, 0.0)
+
+    def chain(self, values: FloatArray) -> tuple[csr_array, FloatArray]:
+        """Return the chain of the policy and of nature's best rows, and its rewards."""
+        from scipy.sparse import csr_array
+
+        rows = self._rows
+        chosen = NatureRows.best(rows, values, self._sense, self._discount)
+        shape = (len(rows.constant) + 1, len(values))  # the last row is that of an end
+        start = np.append(chosen.start, chosen.start[-1])
+        P = csr_array((chosen.p, chosen.state, start), shape=shape)[self.choice]
+        r = np.append(rows.constant + chosen.gain, 0.0)[self.choice]
+        return csr_array(P), r

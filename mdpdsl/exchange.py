@@ -11,7 +11,8 @@ from mdpdsl.compile.model import Model, as_model
 from mdpdsl.compile.scope import allowed_name
 from mdpdsl.compile.stored import stored_keys
 from mdpdsl.diagnostics import FormatError, RunError
-from mdpdsl.estimate.interval_model import SUPPORTS, IntervalModel, interval_model
+from mdpdsl.estimate.chosen_sets import SUPPORTS
+from mdpdsl.estimate.interval_model import IntervalModel, interval_model
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.files import require_absent, staged, write_text
 from mdpdsl.formats.foreign import Format, format_named, format_of, readable_suffixes

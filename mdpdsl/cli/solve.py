@@ -19,7 +19,7 @@ from mdpdsl.cli.options import (
 )
 from mdpdsl.cli.solution_output import answer_text, print_solution
 from mdpdsl.formats.policy_files import PolicyError, check_policy_path
-from mdpdsl.solve.solution import METHODS
+from mdpdsl.solve.solution import METHODS, SHAPES
 
 
 @click.command("solve")
@@ -61,6 +61,32 @@ from mdpdsl.solve.solution import METHODS
 @click.option("average", "--average", is_flag=True, help="The long-run average of rewards.")
 @click.option(
     "is_maximised", "--max/--min", default=True, help="Maximise (the default) or minimise."
+)
+@click.option(
+    "robust",
+    "--robust",
+    is_flag=True,
+    help="For a run: the policy that is best against every model that the data allow.",
+)
+@click.option(
+    "delta",
+    "--delta",
+    type=float,
+    help="With --robust: the risk that the guarantee fails.  [default: that of the run]",
+)
+@click.option(
+    "support",
+    "--support",
+    type=click.Choice(("seen", "all", "model")),
+    help="With --robust: which successors are possible.  [default: as in the run]",
+)
+@click.option(
+    "shape",
+    "--shape",
+    type=click.Choice(SHAPES),
+    default=SHAPES[0],
+    show_default=True,
+    help="With --robust: the sets around the estimated rows.",
 )
 @click.option(
     "method",
@@ -127,7 +153,9 @@ def command(
     """Find the best policy for a question about a model: rewards, a label, or a property.
 
     The value comes with certified bounds. Those of an estimate are about the estimated model; there
-    are none if its value rests on pairs that were never visited.
+    are none if its value rests on pairs that were never visited. With --robust they are about the
+    true model: what the policy is guaranteed to achieve, with confidence 1 - delta, and what no
+    policy can exceed.
     """
     from mdpdsl.solve.solve_model import solve
 
@@ -149,7 +177,7 @@ def command(
             given
             | {"--min": not is_maximised, "--policy-out": policy_out, "--values-out": values_out},
         )
-    loaded = load_model(model, parameters, all_states, max_states, is_quiet=is_quiet)
+    loaded = _loaded(model, parameters, all_states, max_states, is_quiet, given["robust"])
     found = solve(loaded, asked, minimise=not is_maximised, progress=progress(is_quiet), **given)
     if policy_out is not None:
         found.save_policy(policy_out, overwrite=overwrite)
@@ -159,13 +187,44 @@ def command(
         paths = {"policy": policy_out, "values": values_out}
         print_json(found.record() | {k: None if p is None else str(p) for k, p in paths.items()})
     else:
-        print_model_warnings(loaded)
+        _print_warnings(loaded)
         print_solution(found, top, is_all)
     sys.exit(0 if found.is_optimal else 1)
 
 
+def _loaded(
+    path: str,
+    parameters: dict[str, str],
+    all_states: bool,
+    max_states: int | None,
+    is_quiet: bool,
+    robust: bool,
+) -> Any:
+    """Load a model, or open the run that a robust solution needs."""
+    from mdpdsl.load import open_run
+
+    if not robust:
+        return load_model(path, parameters, all_states, max_states, is_quiet=is_quiet)
+    if parameters or all_states or max_states is not None:
+        raise click.UsageError(
+            "--robust takes a run as it is; leave out --set, --all-states and --max-states"
+        )
+    if not Path(path).is_dir():
+        raise click.UsageError(
+            f"--robust needs the folder of a run, made by `mdpdsl estimate` or `mdpdsl explore`; "
+            f"{path} is none"
+        )
+    return open_run(path)
+
+
+def _print_warnings(loaded: Any) -> None:
+    """Print the warnings about a model; sets of rows say themselves what was never visited."""
+    if hasattr(loaded, "diagnose"):
+        print_model_warnings(loaded)
+
+
 #: How a file of properties is solved; other options ask something themselves.
-_HOW = ("method", "tolerance", "backend", "time_limit")
+_HOW = ("method", "tolerance", "backend", "time_limit", "robust", "delta", "support", "shape")
 
 
 def _solve_file(
@@ -190,7 +249,7 @@ def _solve_file(
     constants = {
         name: parameters.pop(name) for name in undefined_constants(props) if name in parameters
     }
-    loaded = load_model(model, parameters, all_states, max_states, is_quiet=is_quiet)
+    loaded = _loaded(model, parameters, all_states, max_states, is_quiet, given["robust"])
     how = {name: given[name] for name in _HOW}
     found = solve_file(
         loaded, props, asked, constants=constants, progress=progress(is_quiet), **how
@@ -198,7 +257,7 @@ def _solve_file(
     if as_json:
         print_json({"properties": [solution.record() for solution in found]})
     else:
-        print_model_warnings(loaded)
+        _print_warnings(loaded)
         for solution in found:
             name = "" if solution.question.name is None else f"{solution.question.name}: "
             click.echo(f"{name}{solution.question.text}\n  {answer_text(solution)}")

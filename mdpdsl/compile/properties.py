@@ -63,6 +63,7 @@ class Question:
     for_all: bool  # whether every policy is meant: the optimum is then that of the worst one
     name: str | None
     text: str  # the property in its canonical layout
+    reward: str | None = None  # the name of the reward; None: `default`, or a probability
 
 
 def question(
@@ -211,6 +212,7 @@ def _questions(
                 for_all=for_all,
                 name=checked.name,
                 text=checked.text,
+                reward=checked.reward if checked.is_reward else None,
             )
         )
     _raise(conditions.diagnostics(), source)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdpdsl.compile.model import Model
+from mdpdsl.compile.set_model import SetModel
 from mdpdsl.compile.stored import Provenance, StoredModel, guessed_pairs
 from mdpdsl.diagnostics import SettingsError
 from mdpdsl.estimate.confidence_sets import ConfidenceSets
@@ -136,6 +137,29 @@ class RunResult(Tabular):
         )
         model = self.model
         return StoredModel(model.checked, model.source, restrict(graph, kept), provenance)
+
+    def as_sets(self, *, support: str | None = None, delta: float | None = None) -> SetModel:
+        """Return the estimate over all states, with the rows that the data allow.
+
+        `support` says which successors are possible (seen, all or model), `delta` is the risk that
+        the true rows are not all allowed; both default to those of the run.
+        """
+        from mdpdsl.estimate.chosen_sets import chosen_sets
+        from mdpdsl.estimate.intervals import SETS
+
+        model = self.as_model(all_states=True)
+        sets, _ = chosen_sets(self, model.graph, support or "auto", delta)
+        if sets.kind not in SETS:  # those of version 1 do not hold
+            sets, _ = chosen_sets(self, model.graph, support or "auto", sets.delta)
+        return SetModel(
+            model,
+            sets.rows,
+            self.counts.visits,
+            sets.delta,
+            sets.kind,
+            sets.support,
+            sets.holds,
+        )
 
     @property
     def optimum(self) -> Mapping[str, float] | None:

@@ -59,6 +59,15 @@ def end_components(rows: Rows, is_left: np.ndarray, is_gone: np.ndarray) -> np.n
 
 
 @entry
+def strong_parts(rows: Rows) -> np.ndarray:
+    """Return the strongly connected part of every state; no pair leads to a later one."""
+    S = len(rows.pair_start) - 1
+    part, none = np.full(S, -1, np.int64), np.zeros(S, np.bool_)
+    _parts(rows, np.ones(len(rows.constant), np.bool_), none, none, part, 0)
+    return part
+
+
+@entry
 def _parts(
     rows: Rows,
     is_left: np.ndarray,

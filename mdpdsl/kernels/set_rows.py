@@ -91,6 +91,12 @@ def rows_where(rows: SetRows, is_kept: BoolArray) -> SetRows:
     )
 
 
+def reward_limits(rows: SetRows) -> tuple[float, float]:
+    """Return the least and the largest reward of a step; 0 is among them."""
+    worth = np.append(np.repeat(rows.constant, np.diff(rows.row_start)) + rows.gain, rows.constant)
+    return min(0.0, float(worth.min(initial=0.0))), max(0.0, float(worth.max(initial=0.0)))
+
+
 def negated(rows: SetRows) -> SetRows:
     """Return the same rows for the other side."""
     return rows._replace(constant=-rows.constant, gain=-rows.gain)

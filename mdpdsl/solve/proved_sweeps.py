@@ -16,6 +16,7 @@ import numpy as np
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.kernels.affine_rows import IndexArray, Rows, room_for_policy, weight_matrix
 from mdpdsl.kernels.bounding import approach, approach_policy, prove
+from mdpdsl.kernels.components import strong_parts
 from mdpdsl.kernels.solving import fill_policy, order_from, reordered
 from mdpdsl.solve.solution import SolveStatus, half_gap, middle
 from mdpdsl.solve.transient import SMALLEST, Found, Task
@@ -30,6 +31,9 @@ GUESS = 0.9
 CAUTION = 4.0
 #: Sweeps spent on a proof: so many, and one for this many before.
 PROOF_SWEEPS, SWEEPS_PER_PROOF = 10, 8
+#: Once values do not improve any more, so many sweeps are spent, or as many as until then: upper
+#: bounds have to fall along the ways of all policies, values only along those of good ones.
+PATIENT_SWEEPS = 1_000
 #: After so many sweeps without a proof, a wider guess keeps the bounds of a slow solution useful;
 #: the next time after this many times as many.
 FIRST_LOOK, NEXT_LOOK = 250, 4
@@ -57,7 +61,7 @@ class ProvedSweeps:
         rows = problem.rows
         self.iterations, self.variant = 0, "guessed bounds, proved"
         self._task, self._has_policy_sweeps = task, has_policy_sweeps
-        self._order = order_from(rows, _exits(rows))
+        self._order = _order(rows)
         self._rows, self._old_pair = reordered(rows, self._order)
         spread = 0.0 if problem.spread is None else problem.spread[self._old_pair]
         self._above = self._rows.constant + spread
@@ -77,7 +81,7 @@ class ProvedSweeps:
         precision = self._task.precision
         floor, width, wide = precision.floor, GUESS * precision.tolerance, 0.0
         caution, before, between, look = 1.0, math.inf, 1, FIRST_LOOK
-        is_met = False
+        is_met, patience = False, 0
         while True:
             change = approach(self._rows, self._values, self._greedy, floor)
             self.iterations += 1
@@ -88,7 +92,10 @@ class ProvedSweeps:
             is_close, is_late = error <= width / 2, self.iterations >= look
             if is_stalled or is_close or is_late:
                 wide = max(WIDER * wide, width) if is_stalled else 0.0
-                is_proved = self._prove(max(wide, width if is_close else 4 * error), floor)
+                if is_stalled:
+                    patience = patience or max(PATIENT_SWEEPS, self.iterations)
+                guess = max(wide, width if is_close else 4 * error)
+                is_proved = self._prove(guess, floor, patience if is_stalled else 0)
                 caution *= CAUTION if is_close else 1.0
                 look = max(look, NEXT_LOOK * self.iterations) if is_late else look
                 if is_proved and precision.is_met(self._lower, self._upper, floor):
@@ -135,8 +142,11 @@ class ProvedSweeps:
         self.iterations += done
         return done
 
-    def _prove(self, width: float, floor: float) -> bool:
-        """Guess bounds at a relative distance from the values; return whether both are proved."""
+    def _prove(self, width: float, floor: float, patience: int) -> bool:
+        """Guess bounds at a relative distance from the values; return whether both are proved.
+
+        With `patience`, that many sweeps are spent, as long as bounds change.
+        """
         problem = self._task.problem
         margin = width * np.maximum(floor, np.abs(self._values))
         lower = np.maximum(self._values - margin, self._lower)
@@ -148,12 +158,15 @@ class ProvedSweeps:
             relative, absolute = 0.0, 2 * problem.unit * size
         known = problem.least, problem.most
         is_lower = is_upper = False
-        for _ in range(PROOF_SWEEPS + self.iterations // SWEEPS_PER_PROOF):
+        for _ in range(patience or PROOF_SWEEPS + self.iterations // SWEEPS_PER_PROOF):
+            before = (lower.copy(), upper.copy()) if patience else None
             is_lower, is_upper = prove(
                 self._below, self._above, lower, upper, choice, *known, relative, absolute
             )
             self.iterations += 1
             if (is_lower and is_upper) or np.any(lower > upper) or not self._goes_on():
+                break
+            if before is not None and all(map(np.array_equal, before, (lower, upper))):
                 break
         if is_lower:
             self._lower, self._choice = lower, choice
@@ -187,6 +200,15 @@ def _ahead(reduction: float, n_sweeps: int) -> float:
 
 def _largest(rows: Rows) -> float:
     return float(np.abs(rows.constant).max())
+
+
+def _order(rows: Rows) -> IndexArray:
+    """Return the states by their strong part, so that no pair leads to a later one, then by ways.
+
+    A model without cycles is then solved, and its bounds are proved, by one sweep.
+    """
+    near_first = order_from(rows, _exits(rows))
+    return np.asarray(near_first[np.argsort(strong_parts(rows)[near_first], kind="stable")])
 
 
 def _exits(rows: Rows) -> IndexArray:

@@ -51,13 +51,20 @@ def decided_for_most(
 
 
 def surely_reaching(
-    graph: TransitionGraph, is_goal: BoolArray, is_lost: BoolArray, arrivals: Arrivals
+    graph: TransitionGraph,
+    is_goal: BoolArray,
+    is_lost: BoolArray,
+    arrivals: Arrivals,
+    is_allowed: BoolArray | None = None,
 ) -> tuple[BoolArray, BoolArray, BoolArray]:
     """Return where the goal can be reached with probability 0 at most, where with 1, and how.
 
-    The last are the pairs [n_pairs] that stay where it can be reached with probability 1.
+    `is_allowed` [n_pairs] are the pairs that may be taken, by default all. The last result are
+    the pairs [n_pairs] that stay where the goal can be reached with probability 1.
     """
     is_left = ~is_lost[graph.pair_state]
+    if is_allowed is not None:
+        is_left &= is_allowed
     is_zero = ~arrivals.attracted(is_left, is_goal)
     is_gone = is_zero
     while True:

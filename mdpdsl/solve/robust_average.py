@@ -21,7 +21,14 @@ import numpy as np
 from mdpdsl.graph.objectives import Average
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.set_rows import SetRows, negated, ranking, room_for, rows_where
+from mdpdsl.kernels.set_rows import (
+    SetRows,
+    negated,
+    ranking,
+    reward_limits,
+    room_for,
+    rows_where,
+)
 from mdpdsl.kernels.set_sweeps import step_game
 from mdpdsl.solve.average import solve_average
 from mdpdsl.solve.bellman import ROUNDING
@@ -90,10 +97,11 @@ def solve_robust_average(
                 lower, choice = new, run.choice
         upper = np.maximum(lower, upper)
         goes_on = budget.goes_on()
+    least, most = reward_limits(rows)
     return outcome_of(
         graph,
-        lower,
-        upper,
+        np.maximum(lower, least),
+        np.minimum(upper, most),
         sign,
         tolerance,
         goes_on,
@@ -121,15 +129,12 @@ def player_averages(rows: SetRows, budget: Budget) -> FloatArray:
                 break
         budget.iterations += sweeps.n_steps
         gain[states] = sweeps.high
-    worth = np.repeat(rows.constant, np.diff(rows.row_start)) + rows.gain
-    worth = np.append(np.append(worth, rows.constant), 0.0)
     plain = rows._replace(constant=0 * rows.constant, gain=0 * rows.gain)
     player = Player(
         plain,
         groups_of(plain, acts, component, gain),
         np.zeros(len(acts)),
-        float(worth.min()),
-        float(worth.max()),
+        *reward_limits(rows),
     )
     found = solve_player(player, GAIN_SHARE * budget.tolerance, budget.watch)
     budget.iterations += found.iterations

@@ -19,7 +19,7 @@ import numpy as np
 from mdpdsl.graph.objectives import Discounted
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.set_rows import SetRows, ranking, room_for
+from mdpdsl.kernels.set_rows import SetRows, ranking, reward_limits, room_for
 from mdpdsl.kernels.set_sweeps import step_game
 from mdpdsl.solve.bellman import ROUNDING
 from mdpdsl.solve.policy_iteration import ELIMINATED_STATES, StoppedError, evaluated
@@ -67,9 +67,11 @@ def solve_robust_discounted(
         kept = run.after.copy() if may_jump else None
         run.values = run.jump() if may_jump else run.after
     assert bounds is not None
+    least, most = (x / (1 - objective.discount) for x in reward_limits(rows))
     return outcome_of(
         graph,
-        *bounds,
+        np.maximum(bounds[0], least),
+        np.minimum(bounds[1], most),
         sign,
         tolerance,
         goes_on,

@@ -14,7 +14,7 @@ import numpy as np
 from mdpdsl.graph.objectives import Cumulative, Next, Until
 from mdpdsl.graph.space import BoolArray, FloatArray
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
-from mdpdsl.kernels.set_rows import KL, SetRows, ranking, room_for
+from mdpdsl.kernels.set_rows import KL, SetRows, ranking, reward_limits, room_for
 from mdpdsl.kernels.set_sweeps import step_game
 from mdpdsl.solve.bellman import ROUNDING
 from mdpdsl.solve.horizon import MOST_KEPT_BYTES, MOST_PLAN_BYTES, check_steps
@@ -51,11 +51,13 @@ def solve_robust_horizon(
     goes_on = backups.run(watch)
     values, error = backups.values, backups.error
     lower, upper = values - error, values + error
+    low, high = reward_limits(rows)
+    if isinstance(objective, Cumulative):
+        least, most = steps * low, steps * high
     if not goes_on:
         left = steps - backups.done
-        worth = np.append(np.repeat(rows.constant, np.diff(rows.row_start)) + rows.gain, 0.0)
-        lower = np.full_like(lower, lower.min() + left * min(0.0, float(worth.min())))
-        upper = np.full_like(upper, upper.max() + left * max(0.0, float(worth.max())))
+        lower = np.full_like(lower, lower.min() + left * low)
+        upper = np.full_like(upper, upper.max() + left * high)
     lower = np.where(acts, np.maximum(lower, least), terminal)
     upper = np.where(acts, np.minimum(upper, most), terminal)
     return outcome_of(

@@ -13,6 +13,8 @@ from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 
 METHODS = ("auto", "vi", "mpi", "pi", "lp")
+#: The shapes of sets of rows.
+SHAPES = ("intervals", "l1", "kl")
 
 #: Called with the iterations so far and the bound that holds; returns whether to continue.
 Watch = Callable[[int, float], bool]

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from mdpdsl.compile.model import Model, as_model
 from mdpdsl.compile.properties import Question, question, questions_of_file
-from mdpdsl.diagnostics import SolveError, did_you_mean
+from mdpdsl.compile.set_model import SetModel
+from mdpdsl.diagnostics import SettingsError, SolveError, did_you_mean
+from mdpdsl.graph.objectives import Until
 from mdpdsl.graph.space import Value
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.progress import Progress, Watch, heeding_interrupts, shown
 from mdpdsl.solve.answer import Solution
 from mdpdsl.solve.asked import Flags
 from mdpdsl.solve.discounted import check_dynamics
-from mdpdsl.solve.solution import SolveStatus
+from mdpdsl.solve.solution import SHAPES, SolveOutcome, SolveStatus
 from mdpdsl.solve.solve_objective import solve_objective
 
 if TYPE_CHECKING:
     from mdpdsl.compile.model import Estimating
+    from mdpdsl.solve.robust_answer import RobustSolution
 
 
 def solve(
@@ -36,6 +42,10 @@ def solve(
     horizon: int | None = None,
     average: bool = False,
     minimise: bool = False,
+    robust: bool = False,
+    delta: float | None = None,
+    support: str | None = None,
+    shape: str = "intervals",
     constants: Mapping[str, Value] | None = None,
     method: str = "auto",
     tolerance: float | None = None,
@@ -54,6 +64,12 @@ def solve(
     the solver of lp. After Ctrl-C or `time_limit` seconds, return what is known by then, with valid
     bounds.
 
+    `robust` needs an estimate or a run, and returns a `RobustSolution`: the policy that is best
+    against every model that the data allow, what it is `guaranteed` to achieve with confidence
+    1 - `delta`, and what is `possible` at best. The `shape` of the sets is intervals, l1 or kl, and
+    the `support` says which successors are possible: seen, all or model. Both `delta` and `support`
+    default to those of the estimate.
+
     >>> import mdpdsl
     >>> solution = mdpdsl.solve(mdpdsl.load("riverswim"), discount=0.95)
     >>> round(solution.value, 3), solution.actions[0]
@@ -63,9 +79,16 @@ def solve(
     0.1991
     """
     flags = Flags(discount, reach, avoid, within, reward, total, horizon, average)
+    by_flags = flags if property is None else None
+    if robust:
+        sets = sets_of(model, support, delta, shape)
+        asked = asked_question(sets.model, sets.model.graph, property, flags, minimise, constants)
+        return robust_answer(
+            sets, asked, by_flags, shape, method, tolerance, backend, time_limit, progress
+        )
+    require_plain(delta, support, shape)
     solved = as_model(model)
     asked = asked_question(solved, solved.graph, property, flags, minimise, constants)
-    by_flags = flags if property is None else None
     return solved_question(
         solved, asked, by_flags, method, tolerance, backend, time_limit, progress
     )
@@ -76,6 +99,10 @@ def solve_file(
     path: str | Path,
     name: str | None = None,
     *,
+    robust: bool = False,
+    delta: float | None = None,
+    support: str | None = None,
+    shape: str = "intervals",
     constants: Mapping[str, Value] | None = None,
     method: str = "auto",
     tolerance: float | None = None,
@@ -85,7 +112,8 @@ def solve_file(
 ) -> list[Solution]:
     """Solve a model for every property of a PRISM properties file, in order, or for one by name.
 
-    `constants` are values for those that the file declares without one, as in `const int k;`.
+    `constants` are values for those that the file declares without one, as in `const int k;`. The
+    other arguments are those of `solve`.
 
     >>> import mdpdsl
     >>> from pathlib import Path
@@ -93,7 +121,10 @@ def solve_file(
     >>> [round(s.value, 4) for s in mdpdsl.solve_file(mdpdsl.load("frozen_lake"), "lake.props")]
     [0.8235, 0.0]
     """
-    solved = as_model(model)
+    sets = sets_of(model, support, delta, shape) if robust else None
+    if sets is None:
+        require_plain(delta, support, shape)
+    solved = as_model(model) if sets is None else sets.model
     asked = questions_of_file(solved, solved.graph, path, constants)
     if name is not None:
         known = [one.name for one in asked if one.name is not None]
@@ -102,10 +133,10 @@ def solve_file(
             raise SolveError(f"{path} has no property `{name}`; {hint}")
         asked = [one for one in asked if one.name == name]
     check_dynamics(solved.graph)
-    return [
-        solved_question(solved, one, None, method, tolerance, backend, time_limit, progress)
-        for one in asked
-    ]
+    how: Any = (method, tolerance, backend, time_limit, progress)
+    if sets is not None:
+        return [robust_answer(sets, one, None, shape, *how) for one in asked]
+    return [solved_question(solved, one, None, *how) for one in asked]
 
 
 def asked_question(
@@ -158,6 +189,101 @@ def solved_question(
     if outcome.status is SolveStatus.STOPPED:
         status = "interrupted" if watch.is_interrupted else "time limit"
     return Solution(model, asked, flags, outcome, status)
+
+
+def sets_of(given: object, support: str | None, delta: float | None, shape: str) -> SetModel:
+    """Return the sets of an estimate or a run; raise SettingsError for anything else."""
+    if shape not in SHAPES:
+        raise SettingsError(f"`shape=` cannot be {shape}; expected {', '.join(SHAPES)}")
+    if delta is not None and not 0 < delta < 1:
+        raise SettingsError(f"`delta=` must be between 0 and 1, not {delta}")
+    if support not in (None, "seen", "all", "model"):
+        raise SettingsError(f"`support=` cannot be {support}; expected seen, all or model")
+    uncertain = getattr(given, "as_sets", None)
+    if uncertain is None:
+        raise SettingsError(
+            "`robust=` needs data: an estimate (mdpdsl.estimate) or a run (mdpdsl.explore, "
+            "mdpdsl.open_run); a model is solved as it is"
+        )
+    found: SetModel = uncertain(support=support, delta=delta)
+    return found
+
+
+def require_plain(delta: float | None, support: str | None, shape: str) -> None:
+    """Raise SettingsError if an argument is given that only sets of rows have."""
+    given = {"delta": delta, "support": support, "shape": None if shape == "intervals" else shape}
+    for name, value in given.items():
+        if value is not None:
+            raise SettingsError(f"`{name}=` is about sets of rows; give `robust=`, too")
+
+
+def robust_answer(
+    sets: SetModel,
+    asked: Question,
+    flags: Flags | None,
+    shape: str,
+    method: str,
+    tolerance: float | None,
+    backend: str | None,
+    time_limit: float | None,
+    progress: bool | Progress | None,
+) -> RobustSolution:
+    """Solve an estimate for one question, against and with everything that the data allow."""
+    from mdpdsl.solve.policy_value import policy_value
+    from mdpdsl.solve.robust_answer import RobustSolution
+    from mdpdsl.solve.robust_objective import set_rows, solve_robust_objective
+
+    if method != "auto" or backend is not None:
+        raise SolveError("`robust=` has one method only; leave out `method=` and `backend=`")
+    graph, objective = sets.model.graph, asked.objective
+    rows, entry_reward = sets.sets, None
+    if hasattr(objective, "reward"):
+        rows, entry_reward = sets.with_rewards(asked.reward)
+    outcomes = []
+    with shown(progress, "solving", "") as update, heeding_interrupts() as interrupts:
+        watch = Watch(interrupts, time_limit, _showing(update, tolerance or 1e-6))
+        for is_optimistic in (False, True):
+            outcomes.append(
+                solve_robust_objective(
+                    graph,
+                    rows,
+                    objective,
+                    is_minimised=asked.is_minimised,
+                    is_optimistic=is_optimistic,
+                    shape=shape,
+                    entry_reward=entry_reward,
+                    tolerance=tolerance,
+                    watch=watch,
+                )
+            )
+    outcome, best = outcomes
+    if isinstance(objective, Until) and _is_trivial(graph, outcome, asked.is_minimised):
+        # Nothing is guaranteed, whatever one does: then what is best in the estimate.
+        plain = solve_objective(graph, objective, is_minimised=asked.is_minimised, watch=watch)
+        outcome = replace(outcome, choice=plain.choice, plan=plain.plan, replay=plain.replay)
+    status = next((o.status for o in outcomes if o.status is not SolveStatus.OPTIMAL), None)
+    text = str(status or SolveStatus.OPTIMAL)
+    if status is SolveStatus.STOPPED:
+        text = "interrupted" if watch.is_interrupted else "time limit"
+    sign = -1.0 if asked.is_minimised else 1.0
+    return RobustSolution(
+        sets.model,
+        asked,
+        flags,
+        outcome,
+        text,
+        set_model=sets,
+        shape=shape,
+        best=best,
+        estimated=policy_value(graph, objective, outcome),
+        rows=set_rows(graph, rows, shape, objective, entry_reward, sign),
+    )
+
+
+def _is_trivial(graph: TransitionGraph, outcome: SolveOutcome, is_minimised: bool) -> bool:
+    """Return whether a guaranteed probability says nothing from any start."""
+    values = outcome.lower[graph.initial > 0]
+    return bool(np.all(values == (1.0 if is_minimised else 0.0)))
 
 
 def _showing(update: Progress | None, tolerance: float) -> Callable[[int, float], None] | None:

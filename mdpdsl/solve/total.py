@@ -61,8 +61,8 @@ def solve_total(
     """Find the largest (or least) expected sum of rewards [n_pairs] until a goal [n_states].
 
     `is_miss_bad` says whether never reaching the goal is the worst that can happen; if it is None,
-    the signs of the rewards say so. The tolerance is in units of each value, but at least 1; it is 1e-6 if none is given, and the
-    value at the start is then also precise to six digits.
+    the signs of the rewards say so. The tolerance is in units of each value, but at least 1; it is
+    1e-6 if none is given, and the value at the start is then also precise to six digits.
     """
     began = time.perf_counter()
     earned = checked_reward(graph, reward)

@@ -1,0 +1,118 @@
+"""A model whose rows are only known to lie in sets: the estimate, its sets, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from mdpdsl.compile.stored import StoredModel
+from mdpdsl.compile.transition_rewards import with_transition_rewards
+from mdpdsl.diagnostics import SolveError
+from mdpdsl.graph.reward_fields import rewards_of_pairs
+from mdpdsl.graph.row_sets import RowSets, entry_pairs
+from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.transition_graph import DEFAULT_REWARD
+
+#: The most entries that sets may have once every state is listed.
+MOST_ENTRIES = 20_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class SetModel:
+    """An estimate over all states, and for every pair the rows that the data allow."""
+
+    model: StoredModel  # the estimate; its graph has the pairs of the sets
+    sets: RowSets
+    visits: IntArray  # [n_pairs]
+    delta: float  # the risk that the true rows are not all in their sets
+    kind: str  # of the sets: time-uniform, clopper-pearson or weissman
+    support: str  # which successors are possible: seen, all or model
+    holds: str  # when the sets hold, in words
+
+    def with_rewards(self, name: str | None) -> tuple[RowSets, FloatArray | None]:
+        """Return the sets to solve for a reward, and its values on their entries.
+
+        The values are None if the reward does not depend on the next state. If it does, every
+        successor that is possible has to be listed. Raise SolveError if that is too large, or if
+        the reward cannot be evaluated on some of them.
+        """
+        graph, reward = self.model.graph, DEFAULT_REWARD if name is None else name
+        by_branch = {**graph.branch_rewards}
+        if graph.branch_reward is not None:
+            by_branch[DEFAULT_REWARD] = graph.branch_reward
+        if reward not in by_branch:
+            return self.sets, None
+        sets = listing_all(self.sets, graph.n_states)
+        listed = replace(
+            graph,
+            successor_start=sets.successor_start,
+            successor=sets.successor,
+            probability=np.ones(len(sets.successor)),
+            **rewards_of_pairs(graph),
+        )
+        found, problems = with_transition_rewards(self.model.checked, listed)
+        values = (
+            found.branch_reward if reward == DEFAULT_REWARD else found.branch_rewards.get(reward)
+        )
+        if values is None:
+            reason = problems[0].message if problems else "it is not in the model file"
+            raise SolveError(
+                f"the reward `{reward}` depends on the next state and has no value on some "
+                f"transition that the data allow: {reason}"
+            )
+        return sets, values
+
+
+class Uncertain(Protocol):
+    """A result that knows which rows the data allow."""
+
+    def as_sets(self, *, support: str | None = None, delta: float | None = None) -> SetModel:
+        """Return the estimate with its sets; the support and the risk default to its own."""
+
+
+def listing_all(sets: RowSets, n_states: int) -> RowSets:
+    """Return the same sets with every state listed in rows that have others."""
+    has_others = (sets.others_upper > 0) & (sets.other_upper > 0)
+    if not has_others.any():
+        return sets
+    n_pairs = len(has_others)
+    n_listed = np.diff(sets.successor_start)
+    lengths = np.where(has_others, n_states, n_listed)
+    if lengths.sum() > MOST_ENTRIES:
+        raise SolveError(
+            f"the reward depends on the next state, and any of {n_states:,} states may follow "
+            f"{int(has_others.sum()):,} pairs, which is too much to list; estimate with "
+            "`support=` model, or ask for a reward that does not depend on the next state"
+        )
+    start = np.concatenate([[0], np.cumsum(lengths)])
+    pair = np.repeat(np.arange(n_pairs), lengths)
+    successor = (np.arange(start[-1]) - start[pair]).astype(np.int32)
+    known = entry_pairs(sets.successor_start)
+    plain = ~has_others[pair]
+    successor[plain] = sets.successor[~has_others[known]]
+    # Where the entries that were listed are now.
+    inside = np.arange(len(known)) - sets.successor_start[known]
+    place = start[known] + np.where(has_others[known], sets.successor, inside)
+
+    def spread(numbers: FloatArray, others: FloatArray) -> FloatArray:
+        found = others[pair]
+        found[place] = numbers
+        return found
+
+    is_other = np.ones(start[-1], np.bool_)
+    is_other[place] = False if sets.is_other is None else sets.is_other
+    none = np.zeros(n_pairs)
+    return RowSets(
+        successor_start=start,
+        successor=successor,
+        estimate=spread(sets.estimate, none),
+        lower=spread(sets.lower, none),
+        upper=spread(sets.upper, sets.other_upper),
+        other_upper=none,
+        others_upper=sets.others_upper,
+        kl=sets.kl,
+        l1=sets.l1,
+        is_other=is_other,
+    )

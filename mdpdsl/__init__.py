@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from mdpdsl.solve.answer import Solution
     from mdpdsl.solve.discounted import solve_discounted as solve_discounted
     from mdpdsl.solve.reachability import solve_reachability as solve_reachability
+    from mdpdsl.solve.robust_answer import RobustSolution
     from mdpdsl.solve.solve_model import solve, solve_file
 
 #: Every public name by the module that has it; imported when it is first used, so that
@@ -102,6 +103,7 @@ _NAMES = {
     "mdpdsl.simulate.simulate_model": ("Log", "simulate"),
     "mdpdsl.solve.allocate_visits": ("Allocation", "allocate"),
     "mdpdsl.solve.answer": ("Solution",),
+    "mdpdsl.solve.robust_answer": ("RobustSolution",),
     "mdpdsl.solve.solve_model": ("solve", "solve_file"),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
@@ -147,6 +149,7 @@ __all__ = [
     "ModelSummary",
     "Policy",
     "Report",
+    "RobustSolution",
     "RunError",
     "RunResult",
     "Runs",

@@ -8,8 +8,6 @@ trials, the first, or `RUN/trial-003`), `.npz` files, and the models of other to
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -252,20 +250,9 @@ def open_run(path: str | Path) -> ExploreRun | Estimate:
     >>> mdpdsl.open_run("runs/river").worst == made.worst
     True
     """
-    from mdpdsl.estimate.estimate_logs import open_estimate
-    from mdpdsl.explore.result import open_explore_run
-    from mdpdsl.runs.places import is_trial, run_place
+    from mdpdsl.explore.result import read_run
 
-    place = run_place(Path(path))
-    try:
-        if place.configuration.kind == "estimate":
-            return open_estimate(place.run, place.configuration)
-        one = place.folder if is_trial(Path(path)) else None
-        return open_explore_run(place, one)
-    except (RunError, ModelError):
-        raise
-    except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
+    return read_run(Path(path))
 
 
 class Runs(Sequence["ExploreRun | Estimate"]):

@@ -38,8 +38,8 @@ unknown) and a note.""",
 What the verbs return. All are frozen; `record()` returns what the command prints with `--json`.
 Those with a `table()` can be given to anything that reads Arrow: pandas, polars, DuckDB.""",
         """
-        ExploreRun Comparison Estimate Solution Allocation Log ExperimentPlan RunResult Runs Report
-        Draft Export Import Check ModelSummary""",
+        ExploreRun Comparison Estimate Solution RobustSolution Allocation Log ExperimentPlan
+        RunResult Runs Report Draft Export Import Check ModelSummary""",
     ),
     (
         "Models, explorers and formats",

@@ -21,7 +21,13 @@ from mdpdsl.cli.console import (
     progress,
     several,
 )
-from mdpdsl.cli.explorer_options import log_options, named_logs, run_options, setting_options
+from mdpdsl.cli.explorer_options import (
+    log_options,
+    named_logs,
+    run_options,
+    setting_options,
+    single_run_options,
+)
 from mdpdsl.cli.options import (
     json_option,
     load_model,
@@ -49,36 +55,7 @@ if TYPE_CHECKING:
 @click.option("horizon", "--horizon", help="Depth of planning: inf, 1, 2, …")
 @click.option("trials", "--trials", type=click.IntRange(1), help="Independent trials.")
 @setting_options
-@click.option(
-    "env",
-    "--env",
-    metavar="GYM_ID",
-    help="Explore a Gymnasium environment; of the model, only the spaces are used, and its `log` "
-    "block, which reads the columns obs_0, obs_1, …",
-)
-@click.option(
-    "env_arguments",
-    "--env-arg",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Argument of the environment; its value is JSON or text; may be repeated.",
-)
-@click.option(
-    "warm_start",
-    "--warm-start",
-    multiple=True,
-    metavar="LOG|RUN",
-    help="Start with the counts of a log (file, folder, pattern) or of an earlier run; may be "
-    "repeated.",
-)
-@click.option("out", "--out", type=click.Path(path_type=Path), help="New folder for the run.")
-@click.option(
-    "resume",
-    "--resume",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Continue a run that was stopped.",
-)
+@single_run_options
 @run_options
 @model_options
 @json_option
@@ -171,8 +148,25 @@ def _simulated_rows(run: ExploreRun, summary: ExploreRecord) -> list[tuple[str, 
         ("L_Worst", figure(summary.worst, summary.worst_se) + _times(run, "worst")),
         ("L_Avg", figure(summary.average, summary.average_se) + _times(run, "average")),
         ("error", None if error is None else f"{error:.3g} mean of ||P - P_hat||^2"),
+        *_bound_rows(run, summary),
         ("speed", f"{summary.steps_per_second:,.0f} steps/s"),
         ("run", str(run.path)),
+    ]
+
+
+def _bound_rows(run: ExploreRun, summary: ExploreRecord) -> list[tuple[str, str | None]]:
+    """Return what the data say about the run's property."""
+    if summary.property is None:
+        return []
+    rows: list[tuple[str, str | None]] = [("property", summary.property)]
+    if run.guaranteed is None or run.possible is None:
+        return [*rows, ("guaranteed", f"nothing: {as_flags(str(summary.bounds_missing))}")]
+    n, confidence = len(run.trials), f"with confidence {1 - run.settings.delta:g}"
+    mean = f", mean of {n} trials" if n > 1 else ""
+    return [
+        *rows,
+        ("guaranteed", f"{run.guaranteed:.6g} ({confidence}{mean})"),
+        ("possible", f"{run.possible:.6g} (no policy can do better)"),
     ]
 
 
@@ -213,6 +207,7 @@ def _replay_rows(run: ExploreRun, summary: ExploreRecord) -> list[tuple[str, str
         ("L_Worst", figure(summary.worst, summary.worst_se) + source),
         ("L_Avg", figure(summary.average, summary.average_se) + source),
         ("distance", f"{summary.distance_to_log:.3g} mean of ||P_hat of the log - P_hat||^2"),
+        *_bound_rows(run, summary),
         ("speed", f"{summary.steps_per_second:,.0f} steps/s"),
         ("run", str(run.path)),
     ]
@@ -244,6 +239,7 @@ def _live_rows(run: ExploreRun, summary: ExploreRecord) -> list[tuple[str, str |
         ("never visited", f"{unvisited:,} of {several(run.graph.n_pairs, 'pair')}"),
         ("failed", failed if untried else "no"),
         *loss_rows(summary.worst, summary.average, over),
+        *_bound_rows(run, summary),
         ("speed", None if speed is None else f"{speed:,.0f} steps/s{share}"),
         ("log", str(summary.log)),
         ("run", str(run.path)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -30,6 +31,13 @@ def setting_options(function: F) -> F:
 def log_options(function: F) -> F:
     """Add the options of a replay."""
     for option in (clip_option, reading_options, *reversed(_LOG)):
+        function = option(function)
+    return function
+
+
+def single_run_options(function: F) -> F:
+    """Add the options of a single run: its system, earlier counts, its property, its folder."""
+    for option in reversed(_SINGLE_RUN):
         function = option(function)
     return function
 
@@ -142,6 +150,45 @@ _ORACLE = (
     click.option("radius", "--radius", help="Confidence sets: paper or weissman."),
     click.option(
         "smoothing", "--smoothing", type=float, help="For fw-modest: sharpness of the worst case."
+    ),
+)
+
+_SINGLE_RUN = (
+    click.option(
+        "env",
+        "--env",
+        metavar="GYM_ID",
+        help="Explore a Gymnasium environment; of the model, only the spaces are used, and its "
+        "`log` block, which reads the columns obs_0, obs_1, …",
+    ),
+    click.option(
+        "env_arguments",
+        "--env-arg",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Argument of the environment; its value is JSON or text; may be repeated.",
+    ),
+    click.option(
+        "warm_start",
+        "--warm-start",
+        multiple=True,
+        metavar="LOG|RUN",
+        help="Start with the counts of a log (file, folder, pattern) or of an earlier run; may be "
+        "repeated.",
+    ),
+    click.option(
+        "property",
+        "--property",
+        metavar="NAME|TEXT",
+        help="Show what the data guarantee about this property, and what they leave possible.",
+    ),
+    click.option("out", "--out", type=click.Path(path_type=Path), help="New folder for the run."),
+    click.option(
+        "resume",
+        "--resume",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Continue a run that was stopped.",
     ),
 )
 

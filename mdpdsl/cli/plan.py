@@ -57,6 +57,12 @@ def _parsed_length(_: click.Context, __: click.Parameter, text: str | None) -> f
     help="Steps after which an experiment starts again.  [default: as in the log]",
 )
 @click.option(
+    "property",
+    "--property",
+    metavar="NAME|TEXT",
+    help="Show how well the data bound this property, and where to look.  [default: the run's]",
+)
+@click.option(
     "policy_out",
     "--policy-out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -71,6 +77,7 @@ def command(
     kappa: float | None,
     steps: int | None,
     episode_length: float | None,
+    property: str | None,
     policy_out: Path | None,
     overwrite: bool,
     is_quiet: bool,
@@ -93,6 +100,7 @@ def command(
         kappa,
         steps,
         episode_length=episode_length,
+        property=property,
         out=policy_out or run_place(run).folder / PLAN,
         overwrite=overwrite,
         progress=progress(is_quiet or as_json),
@@ -106,6 +114,7 @@ def command(
 
 
 def _print(found: ExperimentPlan) -> None:
+    from mdpdsl.cli.solution_output import answer_text
     from mdpdsl.graph.describe import pair_text
 
     length = found.episode_length
@@ -147,6 +156,14 @@ def _print(found: ExperimentPlan) -> None:
     more = int((found.added_visits > 0).sum()) - PRINTED_PAIRS
     if more > 0:
         click.echo(f"and {more:,} more pairs (--json lists all)")
+    if found.solution is not None:
+        confidence = f"with confidence {1 - found.solution.delta:g}"
+        click.echo(f"\n{found.solution.described}")
+        click.echo(f"{answer_text(found.solution)} ({confidence})")
+        if found.solution.pairs_to_visit:
+            click.echo("more data here would close the gap fastest:")
+        for line in found.solution.pair_lines:
+            click.echo(f"  {line}")
     click.echo(f"\nWrote the policy to {found.path}")
 
 

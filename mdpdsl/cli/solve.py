@@ -17,77 +17,16 @@ from mdpdsl.cli.options import (
     print_model_warnings,
     quiet_option,
 )
+from mdpdsl.cli.question_options import question_options, robust_options
 from mdpdsl.cli.solution_output import answer_text, print_solution
 from mdpdsl.formats.policy_files import PolicyError, check_policy_path
-from mdpdsl.solve.solution import METHODS, SHAPES
+from mdpdsl.solve.solution import METHODS
 
 
 @click.command("solve")
 @click.argument("model", metavar="MODEL")
-@click.option(
-    "asked",
-    "--property",
-    metavar="NAME|TEXT",
-    help="A property of the model by its name, or as PRISM writes it: 'Pmax=? [ F \"goal\" ]'.",
-)
-@click.option(
-    "props",
-    "--props",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Answer all properties of a PRISM properties file.",
-)
-@click.option(
-    "discount",
-    "--discount",
-    type=float,
-    help="Discount factor of rewards, in [0, 1).  [default: 0.99]",
-)
-@click.option(
-    "reach",
-    "--reach",
-    metavar="LABEL",
-    help="Use the probability of reaching a label, not rewards.",
-)
-@click.option("avoid", "--avoid", metavar="LABEL", help="With --reach: a label to avoid before.")
-@click.option(
-    "within", "--within", type=click.IntRange(0), metavar="N", help="With --reach: in N steps."
-)
-@click.option("reward", "--reward", metavar="NAME", help="Which of several rewards.")
-@click.option("total", "--total", metavar="LABEL", help="The sum of rewards until a label.")
-@click.option(
-    "horizon", "--horizon", type=click.IntRange(0), metavar="N", help="The rewards of N steps."
-)
-@click.option("average", "--average", is_flag=True, help="The long-run average of rewards.")
-@click.option(
-    "is_maximised", "--max/--min", default=True, help="Maximise (the default) or minimise."
-)
-@click.option(
-    "robust",
-    "--robust",
-    is_flag=True,
-    help="For a run: the policy that is best against every model that the data allow.",
-)
-@click.option(
-    "delta",
-    "--delta",
-    type=float,
-    help="With --robust: the risk that the guarantee fails.  [default: that of the run]",
-)
-@click.option(
-    "support",
-    "--support",
-    type=click.Choice(("seen", "all", "model")),
-    help="With --robust: which successors are possible.  [default: as in the run]",
-)
-@click.option(
-    "shape",
-    "--shape",
-    type=click.Choice(SHAPES),
-    default=SHAPES[0],
-    show_default=True,
-    help="With --robust: the sets around the estimated rows.",
-)
+@question_options
+@robust_options
 @click.option(
     "method",
     "--method",

@@ -15,6 +15,9 @@ from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
+#: The measures of runs that have a property.
+BOUNDS = ("guaranteed", "possible")
+
 
 @dataclass(frozen=True)
 class Measures:
@@ -30,6 +33,9 @@ class Measures:
     utility: float | None  # U_kappa(d_hat), None if it is not finite
     squared_error: float | None = None  # mean over pairs of ||P - P_hat||^2, if P is known
     transitions: int | None = None
+    # of the run's property, at the checkpoints where they are computed
+    guaranteed: float | None = None
+    possible: float | None = None
 
 
 def measure(
@@ -62,12 +68,18 @@ def utility(d: FloatArray, c: FloatArray, kappa: float) -> float | None:
 def history_arrays(history: Sequence[Measures]) -> dict[str, FloatArray]:
     """Return measures over time as columns, NaN for missing values."""
     rows = [asdict(measures) for measures in history]
+    names = [field.name for field in fields(Measures)]
     return {
-        field.name: np.array(
-            [np.nan if row[field.name] is None else row[field.name] for row in rows], float
-        )
-        for field in fields(Measures)
+        name: np.array([np.nan if row[name] is None else row[name] for row in rows], float)
+        for name in names
+        if name not in BOUNDS or any(row[name] is not None for row in rows)
     }
+
+
+def measures_record(measures: Measures) -> dict[str, float | None]:
+    """Return measures by name, without the bounds of a property if there are none."""
+    found = asdict(measures)
+    return {k: v for k, v in found.items() if k not in BOUNDS or v is not None}
 
 
 def mean_squared_error(truth: TransitionGraph, counts: Counts) -> float:

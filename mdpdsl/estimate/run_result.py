@@ -61,6 +61,8 @@ class RunFigures:
     average: float | None
     worst_se: float | None
     average_se: float | None
+    guaranteed: float | None  # of the run's property, mean over all trials
+    possible: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +174,11 @@ class RunResult(Tabular):
         return None
 
     @property
+    def true_value(self) -> float | None:
+        """The true optimum of the run's property; None if it is not known."""
+        return None
+
+    @property
     def rejected(self) -> Mapping[str, int]:
         """Rows that could not be counted, by reason."""
         return {}
@@ -187,12 +194,13 @@ class RunResult(Tabular):
         if not all(trial.metrics for trial in self.trials):
             return {}
         steps = np.unique(np.concatenate([trial.metrics["step"] for trial in self.trials]))
-        names = [name for name in self.trials[0].metrics if name != "step"]
+        every = dict.fromkeys(name for trial in self.trials for name in trial.metrics)
+        names = [name for name in every if name != "step"]
         found = {name: np.full((len(self.trials), len(steps)), np.nan) for name in names}
         for row, trial in enumerate(self.trials):
             place = np.searchsorted(steps, trial.metrics["step"])
             for name in names:
-                found[name][row, place] = trial.metrics[name]
+                found[name][row, place] = trial.metrics.get(name, np.nan)
         return {"step": steps, **found}
 
     @cached_property
@@ -201,6 +209,8 @@ class RunResult(Tabular):
         finals = [trial.final for trial in self.trials]
         worst = [m.worst for m in finals if m.worst is not None]
         average = [m.average for m in finals if m.average is not None]
+        guaranteed = [m.guaranteed for m in finals if m.guaranteed is not None]
+        possible = [m.possible for m in finals if m.possible is not None]
         n_measured = max(1, int(np.count_nonzero(self.reference.measured)))
         unvisited = np.array([m.unvisited for m in finals])
         return RunFigures(
@@ -212,6 +222,8 @@ class RunResult(Tabular):
             average=_mean(average),
             worst_se=_standard_error(worst),
             average_se=_standard_error(average),
+            guaranteed=_mean(guaranteed) if len(guaranteed) == len(finals) else None,
+            possible=_mean(possible) if len(possible) == len(finals) else None,
         )
 
     def _failed(self, unvisited: IntArray) -> BoolArray:

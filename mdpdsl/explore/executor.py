@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mdpdsl.explore.replay.logged import ReplayEnd
     from mdpdsl.explore.replay.queues import LogQueues
     from mdpdsl.explore.trial import Watch
+    from mdpdsl.explore.value_bounds import ValueBounds
 
 #: Seconds between two looks at the progress of trials.
 LOOK_SECONDS = 0.2
@@ -69,6 +70,7 @@ class _Task:
     system: RawSystem | LogQueues | None
     warm_start: Counts | None
     explorer: ExplorerFactory | None
+    bounds: ValueBounds | None
 
 
 def run_trials(
@@ -84,6 +86,7 @@ def run_trials(
     executor: Executor | None = None,
     warm_start: Counts | None = None,
     explorer: ExplorerFactory | None = None,
+    bounds: ValueBounds | None = None,
 ) -> list[TrialResult]:
     """Run trials in processes, or with `executor`, each saved in its own folder if it has one.
 
@@ -94,7 +97,7 @@ def run_trials(
 
     `explorer` is the class of a third party's explorer, or a function that makes one (see
     `plugins`); by default it is the explorer that `settings.algorithm` names, built in or
-    installed. Raise ExplorerError if it fails.
+    installed. Raise ExplorerError if it fails. `bounds` adds those of a property to the measures.
     """
     from mdpdsl.explore.trial import compile_loop
 
@@ -105,7 +108,7 @@ def run_trials(
     compile_loop(truth, settings, system, explorer)
     folders = [folder_of(i) if folder_of else None for i in range(trials)]
     tasks = [
-        _Task(truth, settings, seed, i, folder, system, warm_start, explorer)
+        _Task(truth, settings, seed, i, folder, system, warm_start, explorer, bounds)
         for i, folder in enumerate(folders)
     ]
     if executor is not None:
@@ -115,10 +118,10 @@ def run_trials(
         return _run_here(tasks, progress)
     context: Any = process_context()
     board, stop = context.Array("d", new_board(trials)), context.Event()
-    with process_pool(n_jobs, _adopt, board, stop, system, explorer) as pool:
+    with process_pool(n_jobs, _adopt, board, stop, system, explorer, bounds) as pool:
         # Processes receive these at their start rather than with each task: a log may be large, and
         # a class may be one that only a forked process knows.
-        tasks = [replace(task, system=None, explorer=None) for task in tasks]
+        tasks = [replace(task, system=None, explorer=None, bounds=None) for task in tasks]
         return _collect(pool, tasks, board, stop, progress)
 
 
@@ -181,12 +184,13 @@ _board: Any = None
 _stop: Any = None
 _system: Any = None
 _explorer: Any = None
+_bounds: Any = None
 
 
-def _adopt(board: Any, stop: Any, system: Any, explorer: Any) -> None:
+def _adopt(board: Any, stop: Any, system: Any, explorer: Any, bounds: Any) -> None:
     """Keep, in a new process, what all its trials share."""
-    global _board, _stop, _system, _explorer
-    _board, _stop, _system, _explorer = board, stop, system, explorer
+    global _board, _stop, _system, _explorer, _bounds
+    _board, _stop, _system, _explorer, _bounds = board, stop, system, explorer, bounds
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process says when to stop
 
 
@@ -195,7 +199,7 @@ def _run_in_process(task: _Task) -> TrialResult:
         post(_board, task.index, found)
         return not _stop.is_set()
 
-    return _run_task(replace(task, system=_system, explorer=_explorer), watch)
+    return _run_task(replace(task, system=_system, explorer=_explorer, bounds=_bounds), watch)
 
 
 def _collect(
@@ -286,7 +290,7 @@ def _run_task(task: _Task, watch: Watch) -> TrialResult:
         else:
             trial = load_trial(task.truth, task.settings, seeds, task.folder, *rest)
         if not trial.is_finished:
-            continue_trial(trial, task.truth, watch, task.folder)
+            continue_trial(trial, task.truth, watch, task.folder, task.bounds)
     except (SimulationError, ExplorerError) as error:
         raise type(error)(f"trial {task.index}: {error}") from error.__cause__
     counts, experience = trial.counts, trial.experience

@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import Diagnostic, ModelError, RunError, SettingsError
+from mdpdsl.diagnostics import Diagnostic, ModelError, RunError, SettingsError, SolveError
 from mdpdsl.estimate.confidence import bernstein_upper_bound
 from mdpdsl.estimate.empirical import estimated_complexity, too_large_estimate
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.explore.known_part import KnownModel, cell_distance, known_model, way_to_part
+from mdpdsl.explore.result import read_run
 from mdpdsl.files import require_absent
 from mdpdsl.formats.policy_files import check_policy_path, save_policy
 from mdpdsl.graph.counts import Counts
@@ -47,6 +48,8 @@ from mdpdsl.versions import current_versions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from mdpdsl.solve.robust_answer import RobustSolution
 
 #: To order pairs, one that was never visited counts as visited this often.
 LEAST_VISITS = 0.1
@@ -111,6 +114,18 @@ class ExperimentPlan(Tabular):
     model: Model | None = None
     origin: str | None = None  # the folder of the run
     path: Path | None = None  # where the policy was written
+    solution: RobustSolution | None = None  # of the property
+    bounds_missing: str | None = None  # why the run's own property has none
+
+    @property
+    def guaranteed(self) -> float | None:
+        """What some policy achieves, with confidence 1 - delta; None without a property."""
+        return None if self.solution is None else self.solution.guaranteed
+
+    @property
+    def possible(self) -> float | None:
+        """What no policy exceeds, with confidence 1 - delta; None without a property."""
+        return None if self.solution is None else self.solution.possible
 
     @property
     def expected_visits(self) -> FloatArray:
@@ -156,6 +171,7 @@ def plan(
     steps: float | None = None,
     *,
     episode_length: float | None = None,
+    property: str | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: bool | Progress | None = None,
@@ -163,8 +179,10 @@ def plan(
     """Plan the next steps after an estimate or a run (or its folder), by default as many as it had.
 
     `kappa` defaults to the one in the model's `explore` block, or 1. Experiments start again as
-    often as in the log, or after `episode_length` steps (`math.inf`: never). With `out`, the
-    policy is written to that file, if it is new or you `overwrite` it. Raise SettingsError if there
+    often as in the log, or after `episode_length` steps (`math.inf`: never). With a `property`, by
+    default that of the run, the plan also has its guaranteed and possible value so far, and the
+    pairs whose visits close the gap between them fastest (`solution`). With `out`, the policy is
+    written to that file, if it is new or you `overwrite` it. Raise SettingsError if there
     is no plan.
 
     >>> import mdpdsl
@@ -177,6 +195,7 @@ def plan(
         check_policy_path(Path(out))
         require_absent(Path(out), overwrite)
     model, counts, starts, origin = _counted(run)
+    solution, missing = _bounded(run, property)
     kappa = float(model.checked.explore.get("kappa", 1) if kappa is None else kappa)
     with shown(progress, "planning") as update:
         watch = None if update is None else lambda done, gap: update(done, None, f"gap {gap:.1e}")
@@ -190,11 +209,35 @@ def plan(
             name=model.name,
             watch=watch,
         )
-    found = replace(found, model=model, origin=origin)
+    found = replace(found, model=model, origin=origin, solution=solution, bounds_missing=missing)
     if out is None:
         return found
     save_policy(found.policy, found.graph, Path(out), overwrite=overwrite)
     return replace(found, path=Path(out))
+
+
+def _bounded(
+    run: RunResult | str | Path, asked: str | None
+) -> tuple[RobustSolution | None, str | None]:
+    """Return the bounds of a property, or why a run has none for its own."""
+    if isinstance(run, RunResult):
+        own = run.configuration.property
+    else:
+        own = None if asked is not None else run_place(Path(run)).configuration.property
+    if asked is None and own is None:
+        return None, None
+    from mdpdsl.solve.robust_answer import RobustSolution
+    from mdpdsl.solve.solve_model import solve
+
+    try:
+        result = run if isinstance(run, RunResult) else read_run(Path(run))
+        found = solve(result, asked or own, robust=True)
+    except (RunError, SettingsError, SolveError) as error:
+        if asked is not None:
+            raise
+        return None, str(error)
+    assert isinstance(found, RobustSolution)
+    return found, None
 
 
 def _counted(
@@ -379,6 +422,8 @@ def _warnings(found: ExperimentPlan) -> list[str]:
     if len(found.by_hand):
         nearest = pairs_text(graph, found.by_hand.tolist())
         warnings.append(f"never seen and out of reach; try by hand, the nearest first: {nearest}")
+    if found.bounds_missing is not None:
+        warnings.append(f"there are no bounds for the run's property: {found.bounds_missing}")
     return warnings
 
 
@@ -413,8 +458,17 @@ def _record(found: ExperimentPlan) -> dict[str, Any]:
             for pair, record in zip(order, pair_records(graph, order, figures), strict=True)
         ],
         "policy": None if found.path is None else str(found.path),
+        **_bounds_record(found.solution),
         "versions": current_versions(),
     }
+
+
+def _bounds_record(found: RobustSolution | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    kept = ("property", "guaranteed", "possible", "delta", "support", "pairs_to_visit")
+    record = found.record()
+    return {name: record[name] for name in kept}
 
 
 def _prospect_record(prospect: Prospect) -> dict[str, dict[str, float | None]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy as np
 
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import StoredModel
-from mdpdsl.diagnostics import RunError
+from mdpdsl.diagnostics import ModelError, RunError, SolveError
+from mdpdsl.estimate.estimate_logs import Estimate, open_estimate
 from mdpdsl.estimate.metrics import Measures, history_arrays, measure
 from mdpdsl.estimate.reference import (
     Reference,
@@ -37,7 +39,7 @@ from mdpdsl.runs.directory import (
     WARM_START,
     RunDirectory,
 )
-from mdpdsl.runs.places import RunPlace, what_is_missing
+from mdpdsl.runs.places import RunPlace, is_trial, run_place, what_is_missing
 from mdpdsl.runs.records import ExploreRecord, RunConfiguration, decoded, encoded
 from mdpdsl.runs.run_models import resumed_model
 
@@ -70,6 +72,32 @@ class ExploreRun(RunResult):
     def average(self) -> float | None:
         """L_Avg, the mean over the trials that left no pair unvisited."""
         return self.figures.average
+
+    @property
+    def guaranteed(self) -> float | None:
+        """What some policy achieves, with confidence 1 - delta: the mean over trials.
+
+        None if the run has no property; `metrics` has the values of every trial over time.
+        """
+        return self.figures.guaranteed
+
+    @property
+    def possible(self) -> float | None:
+        """What no policy exceeds, with confidence 1 - delta: the mean over trials."""
+        return self.figures.possible
+
+    @cached_property
+    def true_value(self) -> float | None:
+        """The true optimum of the run's property; None if it is not known."""
+        asked = self.configuration.property
+        if asked is None or self.kind != "explore" or self.settings.simulate != "model":
+            return None
+        from mdpdsl.solve.solve_model import solve
+
+        try:
+            return solve(self.model, asked).value
+        except SolveError:
+            return None
 
     @property
     def failure_rate(self) -> float:
@@ -169,6 +197,19 @@ def explore_trial(index: int, counts: Counts, history: Sequence[Measures]) -> Ru
     return RunTrial(index, counts, history_arrays(history), history[-1])
 
 
+def read_run(path: Path) -> ExploreRun | Estimate:
+    """Read a run of any kind, or one trial of it; raise RunError or ModelError."""
+    place = run_place(path)
+    try:
+        if place.configuration.kind == "estimate":
+            return open_estimate(place.run, place.configuration)
+        return open_explore_run(place, place.folder if is_trial(path) else None)
+    except (RunError, ModelError):
+        raise
+    except (OSError, *DAMAGE) as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+
+
 def open_explore_run(place: RunPlace, one: Path | None) -> ExploreRun:
     """Read a run of an explorer, or one trial of it; raise RunError, ModelError or ValueError."""
     run, configuration = place.run, place.configuration
@@ -238,6 +279,8 @@ def _trial(
             worst=_known(last["worst"]),
             average=_known(last["average"]),
             utility=_known(last["utility"]),
+            guaranteed=_known(last.get("guaranteed", np.nan)),
+            possible=_known(last.get("possible", np.nan)),
         )
         return RunTrial(index, counts, metrics, final)
     c, measured = reference.complexity, reference.measured

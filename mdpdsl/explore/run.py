@@ -17,6 +17,7 @@ from mdpdsl.explore.replay.replayed import ReplayedTarget, read_replayed_log, re
 from mdpdsl.explore.result import ExploreRun, save_results, save_start
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.target import SimulatedTarget, Target, Trials, configuration_of
+from mdpdsl.explore.value_bounds import bounds_of, require_property
 from mdpdsl.explore.warm_start import WarmStart, load_warm_start, require_no_new_ends, warm_start_of
 from mdpdsl.logs.order import load_transitions
 from mdpdsl.logs.reading_options import USUAL, ReadingOptions, split_options
@@ -45,6 +46,7 @@ def explore(
     steps: int | None = None,
     trials: int | None = None,
     seed: int | None = None,
+    property: str | None = None,
     log: Any = None,
     offer: str | None = None,
     separate_files: bool = False,
@@ -71,7 +73,9 @@ def explore(
     `algorithm` is the name of an explorer, or a class with `act` and `observe`. `settings` are
     those of `ExploreSettings`; they override the model's `explore` block. They may also have the
     options of `estimate` for reading logs, such as `decimal`. `warm_start` names logs and runs
-    whose counts the explorer starts with. Everything stays in memory unless `out` names a
+    whose counts the explorer starts with. With a `property`, by its name in the model or as PRISM
+    writes it, the run also shows how its data narrow down the optimum over time: `guaranteed` and
+    `possible` are those of `solve` with `robust`. Everything stays in memory unless `out` names a
     folder (True: a new one under `runs/`). Ctrl-C returns what was done so far; a run with a folder
     continues with `resume`.
 
@@ -100,7 +104,7 @@ def explore(
     chosen = {key: value for key, value in given.items() if value is not None}
     if resume is not None:
         is_other = model is not None and system is None
-        new = (trials, seed, log, env, warm_start or None, None if explorer else name)
+        new = (trials, seed, property, log, env, warm_start or None, None if explorer else name)
         if is_other or len(chosen) > (name is not None) or any(one is not None for one in new):
             raise RunError("a resumed run keeps its model and settings; give `resume=` alone")
         return _resumed(Path(resume), model, system, explorer, jobs, cluster, progress)
@@ -128,6 +132,7 @@ def explore(
             chosen,
             explorer,
             reading,
+            property,
         )
     target: Target
     start: WarmStart | None = None
@@ -145,6 +150,8 @@ def explore(
         start = warm_start_of(explored, warm_start, progress, reading)
         require_no_new_ends(start, explored)
         target = SimulatedTarget(explored, None if start is None else start.counts)
+    if property is not None:
+        require_property(target.model, property)
     chosen_settings = target.settings(chosen)
     target.require(chosen_settings, explorer)
     block = explored.checked.explore
@@ -152,9 +159,10 @@ def explore(
         number = int(block.get("trials", 1)) if trials is None else trials
         how = Trials(_seed(explored, seed), number, jobs, executor, progress)
         record = None if start is None else start.record()
-        configuration = configuration_of(target, chosen_settings, how, record)
+        configuration = configuration_of(target, chosen_settings, how, record, property)
         if not out:
-            results = target.run(chosen_settings, how, explorer=explorer)
+            bounds = bounds_of(target.model, configuration)
+            results = target.run(chosen_settings, how, explorer=explorer, bounds=bounds)
             return target.result(configuration, chosen_settings, _some(results))
         suffix = "-replay" if log is not None else ""
         folder = (
@@ -220,7 +228,8 @@ def _finished(
     explorer: ExplorerFactory | None,
 ) -> ExploreRun:
     """Run trials in their folders; write the results once all are done."""
-    results = target.run(settings, how, run.trial, explorer)
+    bounds = bounds_of(target.model, configuration)
+    results = target.run(settings, how, run.trial, explorer, bounds)
     found = target.result(configuration, settings, _some(results))
     if found.is_finished:
         return save_results(run, found)

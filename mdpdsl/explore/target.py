@@ -26,6 +26,7 @@ from mdpdsl.explore.result import ExploreRun, explore_trial
 from mdpdsl.explore.settings import ExploreSettings, settings_from
 from mdpdsl.explore.summary import Summary, summarize
 from mdpdsl.explore.trial_progress import trials_progress
+from mdpdsl.explore.value_bounds import ValueBounds, bounds_of, trial_bounds
 from mdpdsl.graph.counts import Counts
 from mdpdsl.progress import Progress, shown
 from mdpdsl.runs.labels import explorer_label
@@ -84,6 +85,7 @@ class Target(Protocol):
         trials: Trials,
         folder: Any = None,
         explorer: object | None = None,
+        bounds: ValueBounds | None = None,
     ) -> list[TrialResult]:
         """Run trials; if they are stopped, some are unfinished or missing."""
 
@@ -101,6 +103,7 @@ def configuration_of(
     settings: ExploreSettings,
     trials: Trials,
     warm_start: WarmStartRecord | None = None,
+    property: str | None = None,
 ) -> RunConfiguration:
     """Return everything that determines a run."""
     options = target.options()
@@ -115,6 +118,7 @@ def configuration_of(
         trials=trials.number,
         versions=current_versions(*more),
         warm_start=warm_start,
+        property=property,
     )
 
 
@@ -160,6 +164,7 @@ class SimulatedTarget:
         trials: Trials,
         folder: Any = None,
         explorer: object | None = None,
+        bounds: ValueBounds | None = None,
     ) -> list[TrialResult]:
         """Run trials against the simulated system."""
         label = explorer_label(settings.algorithm, settings.kappa, settings.horizon)
@@ -179,6 +184,7 @@ class SimulatedTarget:
                     progress=trials_progress(update, total, graph.n_pairs, limits),
                     executor=trials.executor,
                     warm_start=self.warm_start,
+                    bounds=bounds,
                     **third_party(explorer),
                 )
             except SimulationError as error:
@@ -257,6 +263,9 @@ def explore_record(
 ) -> ExploreRecord:
     """Return the record of a run; `rest` has the fields of its kind."""
     is_finished = len(results) == configuration.trials and all(r.is_finished for r in results)
+    bounds = bounds_of(model, configuration)
+    if bounds is not None and is_finished:
+        rest |= bounds.record([r.history[-1] for r in results], counts)
     return ExploreRecord(
         seed=configuration.seed,
         trials=trials,
@@ -314,4 +323,5 @@ def trial_record(result: TrialResult, seed: int | None) -> TrialRecord:
         seed=seed,
         squared_error=measures.squared_error if measures else None,
         transitions=measures.transitions if measures else None,
+        **trial_bounds(measures),
     )

@@ -20,7 +20,13 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 import numpy as np
 
 from mdpdsl.compile.system import RawSystem
-from mdpdsl.estimate.metrics import Measures, checkpoints, mean_squared_error, measure
+from mdpdsl.estimate.metrics import (
+    Measures,
+    checkpoints,
+    mean_squared_error,
+    measure,
+    measures_record,
+)
 from mdpdsl.explore.experience import SimulatedGraph, SimulatedSystem, TrialExperience
 from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.plain_loop import PlainExplorer
@@ -29,6 +35,7 @@ from mdpdsl.explore.replay.logged import LoggedExperience
 from mdpdsl.explore.replay.queues import LogQueues
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.standing import Standing, standing
+from mdpdsl.explore.value_bounds import ValueBounds
 from mdpdsl.files import write_arrays, write_json
 from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.counts import Counts
@@ -115,7 +122,7 @@ class AnyTrial(ABC, Generic[E]):
             "done": self.done,
             "seconds": self.seconds,
             "system_generator": self.system_generator.bit_generator.state,
-            "history": [asdict(measures) for measures in self.history],
+            "history": [measures_record(measures) for measures in self.history],
         }
 
     def _take_up(self, record: dict[str, Any], position: dict[str, Any]) -> None:
@@ -267,7 +274,11 @@ def compile_loop(
 
 @in_one_thread
 def continue_trial(
-    trial: Trial | PlainTrial, truth: TransitionGraph, watch: Watch, save_to: Path | None
+    trial: Trial | PlainTrial,
+    truth: TransitionGraph,
+    watch: Watch,
+    save_to: Path | None,
+    bounds: ValueBounds | None = None,
 ) -> None:
     """Run a trial to its end, or until the watch returns False; measure it at checkpoints."""
     settings, explorer = trial.explorer.settings, trial.explorer
@@ -291,7 +302,10 @@ def continue_trial(
         if trial.done == pending[0] or _is_unmeasured_end(trial):
             pending.pop(0)
             visits = explorer.visits[measured]
-            trial.history.append(measure(trial.done, visits, c[measured], settings.kappa))
+            found = measure(trial.done, visits, c[measured], settings.kappa)
+            if bounds is not None and (trial.done in bounds.times or trial.is_finished):
+                found = bounds.add_to(found, _model_counts(trial))
+            trial.history.append(found)
         if not watch(standing(trial.done, trial.history[-1] if trial.history else None)):
             break
         if save_to is not None and time.perf_counter() - saved_at > SAVE_SECONDS:
@@ -362,6 +376,14 @@ def _experience(
     if system is None:
         raise ValueError("to simulate the continuous system, give `system=` (`Model.system`)")
     return SimulatedSystem(truth, system, generator)
+
+
+def _model_counts(trial: Trial | PlainTrial) -> Counts:
+    """Return the counts so far over the pairs of the model, not those of a log."""
+    experience = trial.experience
+    if isinstance(experience, LoggedExperience):
+        return experience.log.model_counts(trial.counts)
+    return trial.counts
 
 
 def _is_unmeasured_end(trial: Trial | PlainTrial) -> bool:

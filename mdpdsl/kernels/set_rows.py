@@ -509,6 +509,8 @@ def _root(
             high = t
         slope = inverse - second / inverse  # of the left side in t, at most 0
         new = t - over / slope if slope < 0.0 else math.inf
+        if abs(new - t) <= SETTLED:
+            break
         if low == -math.inf:
             new = max(new, t - reach) if new < t else t - reach
             reach *= 2
@@ -517,9 +519,9 @@ def _root(
             reach *= 2
         elif not low < new < high or turn % 4 == 3:  # tangents may be slow where the curve bends
             new = (low + high) / 2
-        if abs(new - t) <= SETTLED:
-            break
         t = new
+        if high - low <= SETTLED:
+            break
     return math.exp(t)
 
 

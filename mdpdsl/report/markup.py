@@ -19,7 +19,7 @@ def number(value: float | None, digits: int = 4) -> str:
     if value is None or math.isnan(value):
         return "–"
     if math.isinf(value):
-        return "∞"
+        return "∞" if value > 0 else "−∞"
     if value == 0:
         return "0"
     if float(value).is_integer() and abs(value) < 1e6:

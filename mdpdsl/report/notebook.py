@@ -84,6 +84,9 @@ def run_html(run: RunResult) -> str:
         elif value is not None and run.reference.is_estimated:
             shown += " with ĉ"
         rows.append((title, shown))
+    if figures.guaranteed is not None:
+        between = f"guaranteed {number(figures.guaranteed)}, possible {number(figures.possible)}"
+        rows.append((str(run.configuration.property), between))
     if run.sets is not None:
         rows.append(("confidence sets", run.sets.described))
         rows.append(("they hold", run.sets.holds))
@@ -199,7 +202,11 @@ def plan_html(plan: ExperimentPlan) -> str:
         )
     title = f"The next {plan.steps:,.0f} steps, kappa = {plan.kappa:g}"
     head = ["where it adds most", "visits", "added", "c at most"]
-    return f"<p><b>{text(title)}</b></p>{table(head, rows)}"
+    shown = f"<p><b>{text(title)}</b></p>{table(head, rows)}"
+    if plan.solution is None:
+        return shown
+    between = f"guaranteed {number(plan.guaranteed)}, possible {number(plan.possible)}"
+    return f"{shown}<p>{text(plan.solution.described)}: {between}</p>"
 
 
 def _size(graph: TransitionGraph) -> str:

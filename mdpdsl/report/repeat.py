@@ -45,6 +45,8 @@ def repeating_command(run: RunResult) -> str | None:
             words += ["--trials", str(configuration.trials)]
         if configuration.options.log is not None:
             words += _log_options(configuration.options.log)
+        if configuration.property is not None:
+            words += ["--property", configuration.property]
         if configuration.warm_start is not None:
             for source in configuration.warm_start.sources:
                 words += ["--warm-start", source]

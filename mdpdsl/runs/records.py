@@ -6,6 +6,7 @@ is refused at once, with the name of the field.
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import types
 import typing
@@ -126,8 +127,9 @@ class RunConfiguration:
     command: str = "explore"
     system: SystemRecord | None = None
     warm_start: WarmStartRecord | None = None
+    property: str | None = None  # whose guaranteed and possible values are computed
 
-    @property
+    @builtins.property
     def kind(self) -> str:
         """What was done: `explore`, `replay` (of a log), `live` or `estimate`."""
         if self.command == "estimate":
@@ -136,7 +138,7 @@ class RunConfiguration:
             return "live"
         return "explore" if self.options.log is None else "replay"
 
-    @property
+    @builtins.property
     def has_trials(self) -> bool:
         """Whether trials have folders of their own; estimates and live runs have none."""
         return self.kind in ("explore", "replay")
@@ -161,6 +163,8 @@ class TrialRecord:
     ended_pair: Mapping[str, Any] | None = of("replay")  # state, action, in_log
     restarts: int | None = of("replay")
     distance_to_log: float | None = of("replay")
+    guaranteed: float | str | None = of("property")  # infinity is a text
+    possible: float | str | None = of("property")
 
 
 @dataclass(frozen=True)
@@ -216,6 +220,11 @@ class ExploreRecord:
     ends: Sequence[EndRecord] | None = of("live")  # those in which episodes ended
     unvisited: Sequence[PairRecord] | None = of("live")  # the first of them
     system_share: float | None = of("live")  # of the time
+    # of a property, means over trials; infinity is a text
+    property: str | None = of("property")
+    guaranteed: float | str | None = of("property")
+    possible: float | str | None = of("property")
+    bounds_missing: str | None = of("property")  # why there are none
 
 
 @dataclass(frozen=True)

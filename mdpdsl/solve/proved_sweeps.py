@@ -1,10 +1,11 @@
 """Optimistic value iteration: sweeps towards the values, then bounds proved around them.
 
-Source: Hartmanns and Kaminski 2020. Sweeps are in place over states ordered by their distance from
-where rows leave, and between two sweeps over all pairs a few go over the chosen pairs only
-(modified policy iteration). As soon as the values are probably close enough, bounds at the distance
-of the tolerance are guessed, and swept until each entry has fallen (risen) in one sweep, which
-proves them (see `transient`); if that takes too long, the values have to come closer first.
+Source: Hartmanns and Kaminski 2020. Sweeps are in place over states ordered by strongly connected
+part and by their distance from where rows leave, and between two sweeps over all pairs a few go
+over the chosen pairs only (modified policy iteration). As soon as the values are probably close
+enough, bounds at the distance of the tolerance are guessed, and swept until each entry has fallen
+(risen) in one sweep, which proves them (see `transient`); if that takes too long, the values have
+to come closer first.
 """
 
 from __future__ import annotations
@@ -203,9 +204,10 @@ def _largest(rows: Rows) -> float:
 
 
 def _order(rows: Rows) -> IndexArray:
-    """Return the states by their strong part, so that no pair leads to a later one, then by ways.
+    """Return the states by strongly connected part, and in each part those near an exit first.
 
-    A model without cycles is then solved, and its bounds are proved, by one sweep.
+    No pair leads to a later part. So if there are no cycles, one sweep solves all rows, and one
+    more proves the bounds.
     """
     near_first = order_from(rows, _exits(rows))
     return np.asarray(near_first[np.argsort(strong_parts(rows)[near_first], kind="stable")])

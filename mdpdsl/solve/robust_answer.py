@@ -101,6 +101,11 @@ class RobustSolution(Solution):
         return 0
 
     @property
+    def bound_text(self) -> str:
+        """The bound and what it is about, in a few words."""
+        return f"{self.bound:.2g} (of the guaranteed values; the data's uncertainty is in them)"
+
+    @property
     def values(self) -> FloatArray:
         """What the policy is guaranteed from every state, [n_states]."""
         return self._side(self.outcome, is_lower=not self.minimise)
@@ -137,13 +142,18 @@ class RobustSolution(Solution):
     def sentence(self) -> str:
         """The answer in words."""
         confidence = f"{100 * (1 - self.delta):.6g} %"
-        least = "at most" if self.minimise else "at least"
+        best = f"no policy can do better than {_rounded(self.possible, self.minimise)}."
         aim, what = self._aim()
-        text = (
-            f"With {confidence} confidence this policy {aim} {least} "
-            f"{_rounded(self.guaranteed, not self.minimise)}{what}; no policy can do better than "
-            f"{_rounded(self.possible, self.minimise)}."
-        )
+        if math.isinf(self.guaranteed) and self.guaranteed == self.possible:
+            return (
+                f"With {confidence} confidence every policy has an infinite expected reward{what}."
+            )
+        if self._guarantees_nothing:
+            text = f"The data guarantee nothing yet. With {confidence} confidence {best}"
+        else:
+            least = "at most" if self.minimise else "at least"
+            value = _rounded(self.guaranteed, not self.minimise)
+            text = f"With {confidence} confidence this policy {aim} {least} {value}{what}; {best}"
         n = len(self.pairs_to_visit)
         if n == 0 or self.guaranteed == self.possible:
             return text
@@ -200,9 +210,13 @@ class RobustSolution(Solution):
         graph, objective = self.model.graph, self.question.objective
         sign = -1.0 if self.question.is_minimised else 1.0
         values = sign * outcome.values
+        if isinstance(objective, Next):
+            values = sign * objective.goal.astype(np.float64)
         if not np.isfinite(values).all():
             values = np.where(np.isfinite(values), values, 0.0)
-        discount = objective.discount if isinstance(objective, Discounted) else 1.0
+        discount, look_ahead = 1.0, 0.0 if isinstance(objective, Next) else LOOK_AHEAD
+        if isinstance(objective, Discounted):
+            discount = look_ahead = objective.discount
         chosen = NatureRows.best(self.rows, values, sense, discount)
         allowed = chosen.worth(discount * values)
         P, gain = self._estimated_rows()
@@ -211,7 +225,7 @@ class RobustSolution(Solution):
         unseen = self.set_model.visits == 0
         certain[unseen] = (self.model.graph.transition_matrix() @ (discount * values))[unseen]
         visits = expected_visits(
-            graph, outcome.choice, chosen.start, chosen.state, chosen.p, self._active(), LOOK_AHEAD
+            graph, outcome.choice, chosen.start, chosen.state, chosen.p, self._active(), look_ahead
         )
         return np.maximum(-sense * (certain - allowed), 0.0) * visits
 
@@ -241,6 +255,15 @@ class RobustSolution(Solution):
             active &= objective.allowed
         return active
 
+    @property
+    def _guarantees_nothing(self) -> bool:
+        """Whether the guaranteed value is the worst that there is, though better is possible."""
+        is_probability = isinstance(self.question.objective, Until | Next)
+        worst = math.inf if self.minimise else -math.inf
+        if is_probability:
+            worst = 1.0 if self.minimise else 0.0
+        return self.guaranteed == worst != self.possible
+
     def _aim(self) -> tuple[str, str]:
         """Return what the policy does, and what follows the number."""
         objective, flags, question = self.question.objective, self.flags, self.question
@@ -248,18 +271,20 @@ class RobustSolution(Solution):
             soon = "" if flags.within is None else f" within {flags.within:,} steps"
             avoiding = "" if flags.avoid is None else f" without {flags.avoid}"
             return f"reaches {flags.reach}{soon}{avoiding} with probability", ""
+        path = question.text.partition("[")[2].rpartition("]")[0].strip()
         if isinstance(objective, Until | Next):
-            path = question.text.partition("[")[2].rpartition("]")[0].strip()
             return f"satisfies {path} with probability", ""
-        reward = "" if question.reward in (None, "default") else f" of {question.reward}"
-        if isinstance(objective, Total):
-            until = f" until {flags.total}" if flags is not None and flags.total else " in total"
-            return "earns", f"{reward}{until}"
-        if isinstance(objective, Cumulative):
-            return "earns", f"{reward} in {objective.steps:,} steps"
+        reward = "" if question.reward in (None, "default") else f" ({question.reward})"
         if isinstance(objective, Average):
-            return "earns", f"{reward} per step in the long run"
-        return "earns", f"{reward}, discounted by {objective.discount:.12g}"
+            return "has an average reward of", f"{reward} per step in the long run"
+        if isinstance(objective, Total):
+            goal = path.removeprefix("F ") if flags is None else flags.total
+            span = f" until {goal}" if path.startswith("F ") else " in total"
+        elif isinstance(objective, Cumulative):
+            span = f" in {objective.steps:,} steps"
+        else:
+            span = f", discounted by {objective.discount:.12g}"
+        return "has an expected reward of", f"{reward}{span}"
 
 
 def _rounded(value: float, is_lower: bool) -> str:

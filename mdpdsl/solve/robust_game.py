@@ -13,8 +13,8 @@ improving at those of the game: they solve its equations, which for the careful 
 nothing better exists (Hoffman and Karp 1966; Condon 1992). Changing ties could stop all progress.
 
 The lower bound is that of nature as a player against the policy found (`robust_player`). The upper
-bound is that of the best policy against the rows found, an ordinary model (`solve_objective`). If
-nature helps, one player chooses policy and rows; then the sides of the bounds are exchanged.
+bound is that of the agent as a player against the rows found. If nature helps, one player chooses
+policy and rows; the lower bound is then that of an ordinary model with these rows.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from mdpdsl.graph.objectives import Average, Cumulative, Discounted, Objective, 
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.set_rows import (
+    INTERVALS,
     Ranking,
     SetRows,
     nature_rows,
@@ -61,9 +62,11 @@ BETTER, LESS, LEAST_BETTER = 0.02, 1 / 30, 1e-14
 #: The discount with which a policy that makes progress is found, and the most sweeps for that.
 PATIENCE, PROGRESS_SWEEPS = 0.99, 20_000
 #: Values of a game are first swept until the change is this share of the tolerance, or so often.
-SETTLED, FIRST_SWEEPS = 0.01, 20_000
+SETTLED, FIRST_SWEEPS = 0.01, 300
 #: Pairs that seem better by less than this are not: it may be rounding.
 NOISE = 1e-11
+#: Sweeps that carry an improvement of the policy to other states.
+CARRYING_SWEEPS = 20
 #: What losing means, in units of the largest reward; how closely gains are bounded, and how long.
 CLEAR, CLEAR_WIDTH, CLEAR_SWEEPS = 1e-6, 1e-2, 3_000
 MOST_GAIN = 1e9
@@ -283,6 +286,24 @@ class NatureRows:
             state[to], p[to] = rows.state[of], rows.p[of]
         return NatureRows(start, state, p, np.where(where, better.gain, self.gain))
 
+    def points(self, rows: SetRows) -> SetRows:
+        """Return these rows as sets of one row each."""
+        n, nothing = len(rows.constant), np.zeros(len(self.p))
+        return SetRows(
+            pair_start=rows.pair_start,
+            row_start=self.start,
+            target=self.state.astype(np.int32),
+            low=self.p,
+            high=self.p,
+            is_other=np.zeros(len(self.p), np.bool_),
+            gain=nothing,
+            constant=rows.constant + self.gain,
+            each=np.zeros(n),
+            rest=np.zeros(n),
+            radius=np.zeros(n),
+            shape=INTERVALS,
+        )
+
     def model(
         self, graph: TransitionGraph, objective: Objective, rows: SetRows, sign: float
     ) -> tuple[TransitionGraph, Objective]:
@@ -359,7 +380,8 @@ def _player(ending: Ending, rows: SetRows, is_allowed: BoolArray, is_nature: boo
             is_open = may_avoid & ~avoids
     known = np.where(is_certain, side * ending.goal_value, miss)
     kept = rows_where(rows, is_allowed)
-    return Player(kept, groups_of(kept, is_open, component), known, least, most)
+    groups = groups_of(kept, is_open, component)
+    return Player(kept, groups, known, least, most, is_proper=not is_bad)
 
 
 # Games
@@ -469,7 +491,22 @@ class _Game:
                 break
         return choice
 
-    def nature(self, choice: IntArray, start: FloatArray | None) -> PlayerFound:
+    def agent(self, rows: NatureRows, start: FloatArray | None) -> PlayerFound:
+        """Solve the agent's problem against rows that nature chose."""
+        ending, budget = self.ending, self.budget
+        player = _player(ending, rows.points(self.rows), ending.acts, is_nature=False)
+        begin = None
+        if start is not None:
+            begin = np.clip(np.where(np.isfinite(start), start, 0.0), player.least, player.most)
+        found = solve_player(
+            player, budget.tolerance, budget.watch, floor=budget.floor, start=begin
+        )
+        budget.iterations += found.iterations
+        return found
+
+    def nature(
+        self, choice: IntArray, start: FloatArray | None, is_bounded: bool = True
+    ) -> PlayerFound:
         """Solve nature's problem against a policy; signed as nature's maximum."""
         is_allowed = np.zeros(len(self.rows.constant), np.bool_)
         is_allowed[choice[choice >= 0]] = True
@@ -485,6 +522,7 @@ class _Game:
             self.budget.watch,
             floor=self.budget.floor,
             start=begin,
+            is_bounded=is_bounded,
         )
         self.budget.iterations += found.iterations
         return found
@@ -507,21 +545,21 @@ class _AgentCares(_Game):
         lower = np.where(self.is_open, ending.limits[0], self.known)
         upper = np.where(self.is_open, ending.limits[1], self.known)
         while True:
-            nature = self.nature(choice, values)
+            nature = self.nature(choice, values, is_bounded=False)
             values = np.where(self.is_open, -nature.values, self.known)
-            bound = np.where(self.is_open, -nature.upper, self.known)
-            kept, lower = choice, bound
-            if not nature.goes_on or not budget.goes_on():
-                return GameFound(lower, upper, kept, budget.iterations, False)
             improved = self._improved(choice, values, better)
-            if improved is not None:
+            if improved is not None and nature.goes_on and budget.goes_on():
                 choice = improved
                 continue
+            nature = self.nature(choice, values)
+            lower = np.where(self.is_open, -nature.upper, self.known)
+            if not nature.goes_on or not budget.goes_on():
+                return GameFound(lower, upper, choice, budget.iterations, False)
             rows = NatureRows.best(self.rows, values, -1.0)
-            above = _signed(_against(ending, rows, budget), ending.sign)[1]
+            above = self.agent(rows, values).upper
             upper = np.where(self.is_open, np.maximum(above, lower), self.known)
             if budget.is_met(lower, upper) or better <= LEAST_BETTER:
-                return GameFound(lower, upper, kept, budget.iterations, True)
+                return GameFound(lower, upper, choice, budget.iterations, True)
             better *= LESS
 
     def _improved(self, choice: IntArray, values: FloatArray, margin: float) -> IntArray | None:
@@ -532,7 +570,11 @@ class _AgentCares(_Game):
             is_better = self.is_open & (best > values + margin * size)
         if not is_better.any():
             return None
-        return np.where(is_better, pairs, choice)
+        # A few sweeps carry what is better further; they only raise values that can be attained.
+        improved, raised = np.where(is_better, pairs, choice), np.where(is_better, best, values)
+        for _ in range(CARRYING_SWEEPS):
+            self.sweep(raised, improved, margin=max(margin, NOISE))
+        return improved
 
 
 class _NatureCares(_Game):
@@ -555,11 +597,12 @@ class _NatureCares(_Game):
         lower = np.where(self.is_open, ending.limits[0], self.known)
         upper = np.where(self.is_open, ending.limits[1], self.known)
         choice = missing = missing_pairs(ending, nature_helps=False)
+        start = None
         while True:
-            outcome = _against(ending, rows, budget)
-            upper = np.where(self.is_open, _signed(outcome, ending.sign)[1], self.known)
-            values = np.where(self.is_open, ending.sign * outcome.values, self.known)
-            if outcome.status is SolveStatus.STOPPED or not budget.goes_on():
+            agent = self.agent(rows, start)
+            upper = np.where(self.is_open, agent.upper, self.known)
+            start = values = np.where(self.is_open, agent.values, self.known)
+            if not agent.goes_on or not budget.goes_on():
                 return GameFound(lower, upper, choice, budget.iterations, False)
             improved = rows.improved(self.rows, values, -1.0, better * budget.floor)
             if improved is not None:

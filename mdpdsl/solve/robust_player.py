@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,18 +28,24 @@ from mdpdsl.solve.bellman import ROUNDING
 from mdpdsl.solve.policy_iteration import ELIMINATED_STATES
 from mdpdsl.solve.solution import Watch
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 #: Bounds are guessed at this share of the tolerance, once values are probably much closer.
 GUESS, CLOSE = 0.5, 0.05
 #: Sweeps before the equations of the best rows are solved; large ones by so many plain sweeps.
 SWEEPS_PER_JUMP, POLICY_SWEEPS = 10, 1_000
+#: Large systems are eliminated if they have at most so many entries per row, and a band of at most
+#: so many in all.
+SHORT_ROWS, MOST_BAND = 8, 60_000_000
 #: Sweeps of a proof. If they do not suffice, steps get a bonus: the distance of the guess divided
 #: by this, and again, down to a least one, each swept so often at the most.
 PROOF_SWEEPS = 10
-BONUS, LEAST_BONUS, BONUS_SWEEPS = 30.0, 1e-14, 500
+BONUS, LEAST_BONUS, BONUS_SWEEPS = 100.0, 1e-12, 100
 #: Values that change by less than this do not improve any more.
 STALLED = 1e-14
 #: If values stall, guesses are wider each time by a factor, until this multiple of the tolerance.
-WIDER, WIDEST = 4.0, 1e4
+WIDER, WIDEST = 16.0, 300.0
 #: Values without a lower bound begin at minus this times the largest reward.
 PESSIMISM = 1e6
 #: Failed proofs make the estimate of the error larger.
@@ -54,6 +61,7 @@ class Player:
     known: FloatArray  # [S]  the values of closed states, infinite ones included
     least: float = -math.inf  # known bounds of all open values
     most: float = math.inf
+    is_proper: bool = False  # whether every choice of rows leaves for ever
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +130,14 @@ def solve_player(
     *,
     floor: float = 1.0,
     start: FloatArray | None = None,
+    is_bounded: bool = True,
 ) -> PlayerFound:
     """Bound the player's values from above, within a tolerance relative to their size or `floor`.
 
-    `start` [S] are values to begin with; they should not be too large.
+    `start` [S] are values to begin with; they should not be too large. Without bounds, only the
+    values are sought.
     """
-    return _Run(player, tolerance, watch, floor, start).run()
+    return _Run(player, tolerance, watch, floor, start).run(is_bounded)
 
 
 class _Run:
@@ -155,12 +165,12 @@ class _Run:
         longest = int(np.diff(player.rows.row_start).max(initial=0))
         self._unit = ROUNDING * (8 + 2 * longest)
 
-    def run(self) -> PlayerFound:
-        """Sweep until a bound within the tolerance is proved."""
+    def run(self, is_bounded: bool) -> PlayerFound:
+        """Sweep until a bound within the tolerance is proved, or only until values are close."""
         if self._n_groups == 0:
             return self._found(True, True)
         width = GUESS * self._tolerance
-        wide, caution, before, since_jump = width, 1.0, math.inf, 0
+        wide, caution, before, since_jump = width, 1.0, math.inf, SWEEPS_PER_JUMP
         while True:
             change = self._sweep(self._values, self._choice)
             if not self._goes_on():
@@ -169,6 +179,8 @@ class _Run:
             error = caution * change * rate / (1 - rate)
             is_stalled = change <= STALLED
             if error <= CLOSE * width or is_stalled:
+                if not is_bounded:
+                    return self._found(False, True)
                 if self._prove(wide if is_stalled else width):
                     return self._found(wide <= width or not is_stalled, True)
                 if not self._goes_on():
@@ -212,7 +224,8 @@ class _Run:
             is_wrong = upper[self._open] < (self._values[self._open] - width * size[self._open])
             if not self._goes_on() or is_wrong.any():
                 break
-        return self._prove_with_bonus(guess, width * self._floor)
+        wide = width * self._floor
+        return self._prove_by_steps(wide) or self._prove_with_bonus(guess, wide)
 
     def _is_proved(self, upper: FloatArray) -> bool:
         """Lower a guess by a sweep; return whether that proves it, and keep it then."""
@@ -231,6 +244,23 @@ class _Run:
             return False
         self._upper = upper
         return True
+
+    def _prove_by_steps(self, width: float) -> bool:
+        """Prove values that are larger the more steps the best rows take until they leave."""
+        plain = self._evaluated(self._values, self._choice, 0.0)
+        longer = self._evaluated(self._values, self._choice, width)
+        if plain is None or longer is None or not (longer > plain).any():
+            return False
+        more = (longer - plain) * (width / (longer - plain).max())
+        upper = self._player.known.copy()
+        found = np.minimum(np.maximum(plain, self._first()) + more, self._player.most)
+        upper[self._open] = found[self._player.groups.of[self._open]]
+        return any(self._is_proved(upper) for _ in range(PROOF_SWEEPS))
+
+    def _first(self) -> FloatArray:
+        """Return the value of each group."""
+        groups = self._player.groups
+        return self._values[groups.member[groups.start[:-1]]]
 
     def _prove_with_bonus(self, guess: FloatArray, width: float) -> bool:
         """Prove values that every step makes a little larger: no error of rounding matters then."""
@@ -263,7 +293,8 @@ class _Run:
         values[self._open] = chosen[self._player.groups.of[self._open]]
         size = np.maximum(self._floor, np.abs(kept_values[self._open]))
         is_better = np.all(values[self._open] >= kept_values[self._open] - STALLED * size)
-        if not (self._sweep(values, choice, bonus) <= change or is_better):
+        is_kept = is_better or self._player.is_proper  # policy iteration then works from anywhere
+        if not (self._sweep(values, choice, bonus) <= change or is_kept):
             values[:], choice[:] = kept_values, kept_choice
 
     def _evaluated(self, values: FloatArray, choice: IntArray, bonus: float) -> FloatArray | None:
@@ -295,7 +326,7 @@ class _Run:
         W = csr_array(moves, shape=(n, n))
         W.data /= np.repeat(leaving, np.diff(W.indptr))
         constant /= leaving
-        if n <= ELIMINATED_STATES:
+        if _is_eliminated_fast(W):
             try:
                 found = splu(csc_array(eye_array(n) - W)).solve(constant)
             except RuntimeError:  # singular: some rows never leave
@@ -319,3 +350,19 @@ class _Run:
     def _found(self, is_close: bool, goes_on: bool) -> PlayerFound:
         upper = np.maximum(self._upper, self._values) if is_close else self._upper
         return PlayerFound(self._values, upper, self._choice, is_close, goes_on, self._iterations)
+
+
+def _is_eliminated_fast(W: csr_array) -> bool:
+    """Return whether a system can be solved by elimination: it is small, or has a narrow band."""
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    n = W.shape[0]
+    if n <= ELIMINATED_STATES:
+        return True
+    if W.nnz > SHORT_ROWS * n:
+        return False
+    place = np.empty(n, np.int64)
+    place[reverse_cuthill_mckee(W)] = np.arange(n)
+    entries = W.tocoo()
+    width = int(np.abs(place[entries.row] - place[entries.col]).max(initial=0))
+    return n * width <= MOST_BAND

@@ -6,7 +6,8 @@ policy earns that may never reach the goal is a convention. For rewards >= 0 it 
 * The maximum is infinite if some policy may miss the goal: where the minimal probability of
   reaching it is below 1. From all other states every policy reaches it.
 * The minimum is infinite if every policy may miss the goal: where the maximal probability is below
-  1. Elsewhere it is the least over the policies that reach the goal with probability 1.
+  1. Elsewhere it is the least over the policies that reach the goal with probability 1. If
+  pairs without reward suffice for that, it is 0.
 
 Rewards <= 0 mirror this: the maximum of rewards is minus the minimum of costs, and -inf where no
 policy reaches the goal with probability 1. With rewards of both signs, the maximum is

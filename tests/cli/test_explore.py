@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from mdpdsl.formats.npz import from_npz
+from tests.cli.run import GOOD, quick, written
 
 MDPDSL = [sys.executable, "-m", "mdpdsl"]
 #: The command line, saving so often that a run need not be watched for long before it is killed.
@@ -249,3 +250,30 @@ def test_without_rows_compare_has_those_of_the_paper(tmp_path: Path) -> None:
 def test_help_does_not_start_the_compiler() -> None:
     code = "import sys, mdpdsl.cli; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)
+
+
+def test_a_property_has_bounds_in_the_table_the_record_and_the_plan(tmp_path: Path) -> None:
+    model = written(tmp_path, GOOD)
+    asked = ("--property", 'Pmax=? [ F<=2 "there" ]')
+    done = quick("explore", model, "--steps", "500", *asked, "--out", tmp_path / "a", "--json")
+    record = done.json()
+    assert record["property"] == asked[1]
+    assert 0 < record["guaranteed"] < 0.75 < record["possible"] < 1
+    table = quick("explore", model, "--steps", "500", *asked, "--out", tmp_path / "b").stdout
+    assert f"guaranteed     {record['guaranteed']:.6g} (with confidence 0.9)" in table
+    assert f"possible       {record['possible']:.6g} (no policy can do better)" in table
+    plan = quick("plan", tmp_path / "a", "--json").json()
+    assert [plan[name] for name in ("guaranteed", "possible")] == [
+        record[name] for name in ("guaranteed", "possible")
+    ]
+    assert plan["pairs_to_visit"][0]["action"] == "go"
+    shown = quick("plan", tmp_path / "b", "--property", 'Pmax=? [ F<=3 "there" ]').stdout
+    assert "more data here would close the gap fastest" in shown
+
+
+def test_a_wrong_property_leaves_no_folder(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = quick("explore", written(tmp_path, GOOD), "--property", "ther", "--out", out)
+    assert done.status == 2
+    assert "the model has no property `ther`" in done.stderr
+    assert not out.exists()

@@ -23,6 +23,8 @@ on step -> p: x' = x + 1 + w | 1 - p: x' = x - 1 + w
 on flip -> up' = not up
 explore { kappa = 2  steps = 2_000 }
 """
+#: A property of the plane.
+SOON_UP = "Pmax=? [ F<=4 up & x>2 ]"
 
 
 #: Two of its nine states are ends.
@@ -86,11 +88,16 @@ def made_runs(folder: Path) -> dict[str, Path]:
         name: folder / name
         for name in (
             *("explore", "single", "estimate", "ends", "replay", "live", "compare", "compare-log"),
+            "bounds",
         )
     }
     commands: list[tuple[str | Path, ...]] = [
         ("explore", model, "--trials", "3", "--jobs", "1", "--out", places["explore"]),
         ("explore", "riverswim", "--steps", "2000", "--set", "n=5", "--out", places["single"]),
+        (
+            *("explore", model, "--trials", "2", "--jobs", "1", "--property", SOON_UP),
+            *("--steps", "2000", "--out", places["bounds"]),
+        ),
         ("simulate", model, "--steps", "3000", "--out", log),
         ("estimate", model, log, "--out", places["estimate"]),
         ("estimate", pond, pond_rows, "--out", places["ends"]),

@@ -21,7 +21,10 @@ from mdpdsl.report.page.page import MOST_BYTES, report_page
 from mdpdsl.runs.records import RunConfiguration, RunOptions
 from tests.report.pages import addresses, parsed
 
-EVERY = ("explore", "single", "estimate", "ends", "replay", "live", "compare", "compare-log")
+EVERY = (
+    *("explore", "single", "estimate", "ends", "replay", "live", "compare", "compare-log"),
+    "bounds",
+)
 MAPS = ("visits", "complexity", "loss", "error")
 
 
@@ -109,6 +112,23 @@ def test_the_lines_end_at_the_means_of_the_summary(made: dict[str, Path]) -> Non
     assert last.endswith(f"2,000 steps: {number(summary['worst'])}")
     assert f"optimum {number(summary['optimum']['worst'])}" in chart.text()
     assert len(chart.every("polygon", **{"class": "band"})) == 1
+
+
+def test_a_run_with_a_property_shows_its_bounds_and_the_true_optimum(
+    made: dict[str, Path],
+) -> None:
+    run = mdpdsl.open_run(made["bounds"])
+    page = report_page([run])
+    (chart,) = parsed(page).every("figure", id="m0-value-bounds")
+    assert len(chart.every("polyline")) == len(chart.every("li")) == 2
+    values = [run.figures.guaranteed, run.figures.possible]
+    for line, value in zip(chart.every("polyline"), values, strict=True):
+        assert line.attributes["points"]
+        assert f"steps: {number(value)}" in page
+    assert f"the true optimum is {number(run.true_value)}" in page
+    table = report_page([run, mdpdsl.open_run(made["explore"])])
+    assert ">guaranteed</th>" in table
+    assert "value-bounds" not in report_page([mdpdsl.open_run(made["explore"])])
 
 
 def test_the_worst_pairs_are_named_by_values(made: dict[str, Path]) -> None:

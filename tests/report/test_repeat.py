@@ -14,7 +14,9 @@ from tests.cli.run import quick, written
 from tests.report.made_runs import PLANE
 
 
-@pytest.mark.parametrize("name", ["explore", "single", "estimate", "replay", "compare/02-random"])
+@pytest.mark.parametrize(
+    "name", ["explore", "single", "estimate", "replay", "bounds", "compare/02-random"]
+)
 def test_the_command_counts_the_same(made: dict[str, Path], name: str, tmp_path: Path) -> None:
     place = made["compare"] / "02-random" if "/" in name else made[name]
     run = mdpdsl.open_run(place)
@@ -25,6 +27,7 @@ def test_the_command_counts_the_same(made: dict[str, Path], name: str, tmp_path:
     assert done.status == 0, done.stderr
     again = mdpdsl.open_run(out)
     assert again.configuration.settings == run.configuration.settings
+    assert again.configuration.property == run.configuration.property
     assert len(again.trials) == len(run.trials)
     for one, other in zip(run.trials, again.trials, strict=True):
         assert np.array_equal(one.counts.count, other.counts.count)

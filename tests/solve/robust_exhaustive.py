@@ -22,7 +22,7 @@ from tests.solve.robust_games import Game
 from tests.solve.robust_kl import best_rows
 
 #: Nature has improved its rows enough when no value changes by more than this.
-IMPROVEMENT = 1e-13
+IMPROVEMENT = 1e-11
 
 
 # Games over corners

@@ -142,6 +142,20 @@ def test_a_kl_ball_has_its_best_row_wherever_the_unseen_successor_ranks(
         check_bounds(found, np.array([expected, 0, 0, 0]), f"{unseen}")
 
 
+def test_a_search_for_the_best_row_of_a_kl_ball_stops_where_it_settles() -> None:
+    # Here Newton's method reaches the root exactly, from above, and must not leap away from it.
+    row = RowSet({s + 1: Entry(0, 1, p) for s, p in enumerate([0.0, 0.2, 0.3, 0.5])}, kl=1.0)
+    ends = np.array([False, True, True, True, True])
+    game = game_of([{0: row}, {}, {}, {}, {}], "kl", ends=ends)
+    rng = np.random.default_rng(31)
+    for _ in range(200):
+        entry_reward = np.array([-3.175, -10.0, -4.74, -3.276]) + 0.01 * rng.random(4)
+        rows = best_rows(game, np.array([0]), game.matrix(entry_reward), True)
+        expected = float(rows[0, 1:] @ entry_reward)
+        found = solve(game, Cumulative(np.zeros(1), 1), POSSIBLE, entry_reward)
+        check_bounds(found, np.array([expected, 0, 0, 0, 0]), f"{entry_reward}")
+
+
 def test_costs_are_endless_if_nature_can_stay() -> None:
     rows = [{0: between({0: (0.0, 1.0), 1: (0.0, 1.0)})}, {0: point({2: 1.0})}, {}]
     game = reaching(rows, goal=2)
@@ -197,6 +211,21 @@ def test_averages_of_components_that_only_nature_tells_apart() -> None:
         (Mode(is_minimised=True, is_optimistic=True), [-1, -1, -1, 2]),
     ):
         check_bounds(solve(game_of(rows), Average(reward), mode), np.array(expected), str(mode))
+
+
+def test_nature_pays_once_to_leave_a_loop_without_rewards() -> None:
+    # The agent minimises. Whatever it does in state 1, nature can have 1 for ever.
+    rows = [
+        {0: point({1: 1.0})},
+        {0: between({0: (0.0, 1.0), 3: (0.0, 1.0)}), 1: point({1: 1.0})},
+        {},
+        {0: point({3: 1.0})},
+    ]
+    game = game_of(rows, ends=np.array([False, False, True, False]))
+    entry_reward = np.array([0.0, 0.0, -2.0, 1.0, 1.0])
+    mode = Mode(is_minimised=True, is_optimistic=False)
+    found = solve(game, Average(np.zeros(4)), mode, entry_reward)
+    check_bounds(found, np.array([1.0, 1, 0, 1]), "guaranteed")
 
 
 def test_gains_and_losses_without_end_are_refused() -> None:

@@ -18,6 +18,7 @@ from mdpdsl.explore.plugins import ExplorerFactory
 from mdpdsl.explore.result import ExploreRun
 from mdpdsl.explore.standing import standing
 from mdpdsl.explore.trial_progress import standing_text
+from mdpdsl.explore.value_bounds import require_property
 from mdpdsl.explore.warm_start import WarmStart, warm_start_of
 from mdpdsl.logs.reading_options import USUAL, ReadingOptions
 from mdpdsl.progress import Progress, shown
@@ -42,9 +43,12 @@ def explore_system(
     settings: Mapping[str, object],
     explorer: ExplorerFactory | None = None,
     reading: ReadingOptions = USUAL,
+    property: str | None = None,
 ) -> ExploreRun:
     """Explore a system, or an environment by its id; with `out`, keep every observation."""
     spaces = whole_space(model)
+    if property is not None:
+        require_property(spaces, property)
     chosen_settings(spaces, settings)
     connected = _connected(spaces, system, env, env_arguments, seed)
     folder = None
@@ -65,6 +69,7 @@ def explore_system(
         explorer,
         closes=env is not None,
         overwrite=overwrite,
+        property=property,
     )
 
 
@@ -148,6 +153,7 @@ def _explored(
     *,
     closes: bool,
     overwrite: bool = False,
+    property: str | None = None,
 ) -> ExploreRun:
     try:
         with (
@@ -161,6 +167,7 @@ def _explored(
                 settings=settings,
                 explorer=explorer,
                 overwrite=overwrite,
+                property=property,
             ) as session,
             shown(progress, session.name) as update,
         ):

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,6 +22,7 @@ from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import RunError
 from mdpdsl.estimate.empirical import estimated_complexity
 from mdpdsl.estimate.metrics import Measures, checkpoints, measure
+from mdpdsl.estimate.saved import with_data_starts
 from mdpdsl.explore.algorithms import third_party_explorer
 from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.live.journal import LiveLog, Unwritten
@@ -29,6 +31,7 @@ from mdpdsl.explore.live.observer import Observer, Replay, no_replay, plain, tex
 from mdpdsl.explore.plain_loop import PlainExplorer
 from mdpdsl.explore.plugins import ExplorerFactory
 from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.explore.value_bounds import ValueBounds
 from mdpdsl.graph.counts import Counts, merge, no_counts
 from mdpdsl.graph.describe import state_text
 from mdpdsl.graph.ends import Settled, settle
@@ -99,6 +102,8 @@ class LiveLoop:
             self.explorer = PlainExplorer(explorer, graph, settings, _generator(seed, 0))
         _compile(graph, seed)
         self.history: list[Measures] = []
+        self._bounds: ValueBounds | None = None
+        self._kept: dict[int, Settled] = {}  # by step: what bounds are computed from
         self.done = 0  # steps
         self.episodes = 0
         self.transitions = 0
@@ -175,7 +180,7 @@ class LiveLoop:
                     state = self._step(state)
                     if self.done == pending[0]:
                         pending.pop(0)
-                        self.history.append(self.measured(self.settled()))
+                        self._note(self.settled())
                         if checkpoint is not None:
                             checkpoint(self.history[-1])
                     if watch is not None and watch(self.done) is False:
@@ -199,6 +204,36 @@ class LiveLoop:
         counts = settled.counts
         c_hat, kappa = estimated_complexity(counts), self.settings.kappa
         return measure(self.done, counts.visits, c_hat, kappa, over_visited=True)
+
+    def keep_for(self, bounds: ValueBounds | None) -> None:
+        """Keep what is known at some checkpoints, to compute bounds from it in the end.
+
+        The system does not have to wait for them while it runs.
+        """
+        self._bounds = bounds
+
+    def add_bounds(self) -> None:
+        """Compute the bounds of a finished run at the checkpoints that were kept."""
+        if self._bounds is None or not self.is_finished:
+            return
+        for place, measures in enumerate(self.history):
+            kept = self._kept.pop(measures.step, None)
+            if kept is not None:
+                settled = with_data_starts(self.model, kept)
+                self.history[place] = self._bounds.add_to(measures, settled.counts, settled)
+
+    def final_measures(self, settled: Settled) -> Measures:
+        """Return the measures at the end, with the bounds if they were computed."""
+        measures, last = self.measured(settled), self.history[-1] if self.history else None
+        if last is None or last.step != self.done:
+            return measures
+        return replace(measures, guaranteed=last.guaranteed, possible=last.possible)
+
+    def _note(self, settled: Settled) -> None:
+        """Measure a checkpoint."""
+        self.history.append(self.measured(settled))
+        if self._bounds is not None and self.done in self._bounds.times:
+            self._kept[self.done] = settled
 
     def _begin(self) -> int:
         """Begin an episode; return its first state, or -1 if no action can be taken there."""
@@ -325,7 +360,7 @@ class LiveLoop:
             counts = merge(warm_start, table.counts())
             if not self.history or self.history[-1].step < t:
                 settled = settle(self.graph, counts, self._starts(replay, t))
-                self.history.append(self.measured(settled))
+                self._note(settled)
         if self.history and self.history[-1].step not in checkpoints(self.settings.steps):
             self.history.pop()
         return counts

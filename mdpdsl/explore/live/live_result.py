@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from mdpdsl.compile.model import Model
 from mdpdsl.estimate.empirical import estimated_graph
 from mdpdsl.estimate.estimate_records import end_records, example_records, unseen_records
 from mdpdsl.estimate.metrics import Measures
 from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.explore.value_bounds import bounds_of, trial_bounds
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.ends import Settled
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -59,7 +61,7 @@ class LiveResult:
         return represented("live_html", self)
 
 
-def live_record(configuration: RunConfiguration, result: LiveResult) -> ExploreRecord:
+def live_record(model: Model, configuration: RunConfiguration, result: LiveResult) -> ExploreRecord:
     """Return the record of a live run: the truth is not known, so L uses the estimated c.
 
     A run has failed if it left out a pair that it could have tried; others may be out of reach.
@@ -75,7 +77,9 @@ def live_record(configuration: RunConfiguration, result: LiveResult) -> ExploreR
         average=measures.average,
         seconds=result.seconds,
         seed=configuration.seed,
+        **trial_bounds(measures),
     )
+    bounds = bounds_of(model, configuration) if result.is_finished else None
     timed = result.seconds > 0
     return ExploreRecord(
         seed=configuration.seed,
@@ -109,4 +113,5 @@ def live_record(configuration: RunConfiguration, result: LiveResult) -> ExploreR
         ends=end_records(result.settled),
         unvisited=unseen_records(result.spaces, result.counts.visits),
         system_share=result.system_seconds / result.seconds if timed else None,
+        **({} if bounds is None else bounds.record([measures], result.counts, result.settled)),
     )

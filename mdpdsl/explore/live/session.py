@@ -32,6 +32,7 @@ from mdpdsl.explore.live.observed import live_columns
 from mdpdsl.explore.plugins import ExplorerFactory
 from mdpdsl.explore.result import ExploreRun
 from mdpdsl.explore.settings import ExploreSettings, settings_from
+from mdpdsl.explore.value_bounds import bounds_of
 from mdpdsl.explore.warm_start import WarmStart, load_warm_start, warm_start_of
 from mdpdsl.files import write_arrays, write_json
 from mdpdsl.runs.arrays import save_counts
@@ -150,13 +151,14 @@ class LiveSession:
         settings: Mapping[str, object],
         explorer: ExplorerFactory | None = None,
         overwrite: bool = False,
+        property: str | None = None,
     ) -> LiveSession:
         """Begin a run, or continue the one in the folder if there is one."""
         name = str(getattr(system, "name", type(system).__name__))
         if resume and folder is not None and folder.is_dir() and any(folder.iterdir()):
             return cls._resumed(model, system, name, folder, settings, explorer)
         return cls._started(
-            model, system, name, folder, seed, settings, warm_start, explorer, overwrite
+            model, system, name, folder, seed, settings, warm_start, explorer, overwrite, property
         )
 
     @classmethod
@@ -171,6 +173,7 @@ class LiveSession:
         warm: Sequence[str | Path] | WarmStart,
         explorer: ExplorerFactory | None,
         overwrite: bool,
+        property: str | None,
     ) -> LiveSession:
         """Start a new run: try the system first, then make the folder."""
         if folder is not None:
@@ -191,7 +194,9 @@ class LiveSession:
             versions=current_versions("gymnasium", "pyarrow"),
             system=replace(record, observed=list(columns.observed)),
             warm_start=None if start is None else start.record(),
+            property=property,
         )
+        loop.keep_for(bounds_of(model, configuration))
         counts = None if start is None else start.counts
         run = None
         if folder is not None:
@@ -233,6 +238,7 @@ class LiveSession:
             loop = LiveLoop(model, chosen, system, name, configuration.seed, explorer)
             columns = live_columns(model.checked, configuration.system.observed, name)
             warm = load_warm_start(configuration, run.path, model.graph)
+            loop.keep_for(bounds_of(model, configuration))
             for result in RESULTS:
                 (folder / result).unlink(missing_ok=True)
             loop.open(model.checked, columns, folder / LIVE_LOG, warm)
@@ -299,6 +305,7 @@ class LiveSession:
         explorer, chosen, rejected = loop.explorer, loop.settings, loop.observer.rejected
         settled = with_data_starts(loop.model, loop.settled())
         counts, graph = settled.counts, settled.graph
+        loop.add_bounds()
         if folder is None:
             missing = what_is_left_out(counts, loop.model, graph, chosen.prior)
         else:
@@ -320,7 +327,7 @@ class LiveSession:
             warm_transitions=counts.n_transitions - loop.transitions,
             episodes=loop.episodes,
             settled=settled,
-            measures=loop.measured(settled),
+            measures=loop.final_measures(settled),
             history=tuple(loop.history),
             rejected=rejected,
             clipped=dict(loop.observer.clipped),
@@ -344,7 +351,7 @@ class LiveSession:
             settled=result.settled,
             path=result.run,
             settings=chosen,
-            summary=live_record(self.configuration, result),
+            summary=live_record(self.loop.model, self.configuration, result),
         )
         if self._run is not None and result.is_finished:
             self._run.write_summary(run.record())

@@ -30,6 +30,7 @@ from mdpdsl.explore.target import (
     warn,
 )
 from mdpdsl.explore.trial_progress import trials_progress
+from mdpdsl.explore.value_bounds import ValueBounds
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.count import LogCounts, count_logs
 from mdpdsl.logs.order import LoggedTransitions, TransitionOrder
@@ -85,6 +86,7 @@ class ReplayedTarget:
         trials: Trials,
         folder: Any = None,
         explorer: object | None = None,
+        bounds: ValueBounds | None = None,
     ) -> list[TrialResult]:
         """Run trials on the log."""
         label = explorer_label(settings.algorithm, settings.kappa, settings.horizon)
@@ -101,6 +103,7 @@ class ReplayedTarget:
                 folder_of=folder,
                 progress=trials_progress(update, n_steps * trials.number, len(queues.logged)),
                 executor=trials.executor,
+                bounds=bounds,
                 **third_party(explorer),
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdpdsl.report.figures.scales import Scale, scale
-from mdpdsl.report.figures.series import Series, SeriesKind
+from mdpdsl.report.figures.series import Series, SeriesKind, shown_optima
 from mdpdsl.report.markup import number, percent, text
 
 WIDTH, HEIGHT = 400, 264
@@ -13,6 +13,8 @@ LEFT, RIGHT, TOP, BOTTOM = 48, 10, 10, 36
 #: The number of colours in the style sheet; further lines repeat them with dashes.
 N_COLOURS = 8
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
+#: Of the second line of a run.
+DASHED = "4 4"
 
 
 def line_chart(kind: SeriesKind, lines: Sequence[Series], places: Sequence[int]) -> str:
@@ -20,12 +22,12 @@ def line_chart(kind: SeriesKind, lines: Sequence[Series], places: Sequence[int])
     steps = [float(step) for line in lines for step in line.step]
     x = scale(steps, LEFT, WIDTH - RIGHT, is_log=True, margin=0.01)
     values = [float(v) for line in lines for each in (line.low, line.high) for v in each]
-    optima = sorted({line.optimum for line in lines if line.optimum})
-    if kind.name == "coverage":
+    optima = shown_optima(kind, lines)
+    if kind.is_share:
         y = Scale(0.0, 1.04, HEIGHT - BOTTOM, TOP, False)
     else:
         y = scale([*values, *optima], HEIGHT - BOTTOM, TOP, is_log=kind.is_log)
-    drawn = [_frame(x, y, is_share=kind.name == "coverage")]
+    drawn = [_frame(x, y, is_share=kind.is_share)]
     drawn += [_optimum(value, y) for value in optima]
     order = sorted(range(len(lines)), key=lambda i: -places[i])  # the first run on top
     drawn += [_band(lines[i], places[i], x, y) for i in order if lines[i].has_band]
@@ -37,9 +39,9 @@ def line_chart(kind: SeriesKind, lines: Sequence[Series], places: Sequence[int])
     )
 
 
-def swatch(place: int) -> str:
+def swatch(place: int, is_dashed: bool = False) -> str:
     """Return the swatch of a run for a legend or a table."""
-    dash = DASHES[place // N_COLOURS % len(DASHES)]
+    dash = _dash(place, is_dashed)
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     return (
         f'<svg class="swatch" viewBox="0 0 22 10" aria-hidden="true">'
@@ -47,13 +49,17 @@ def swatch(place: int) -> str:
     )
 
 
-def legend(labels: Sequence[str], places: Sequence[int]) -> str:
+def legend(lines: Sequence[Series], places: Sequence[int]) -> str:
     """Return the names of lines with their swatches."""
     items = "".join(
-        f"<li>{swatch(place)}{text(label)}</li>"
-        for label, place in zip(labels, places, strict=True)
+        f"<li>{swatch(place, line.is_dashed)}{text(line.label)}</li>"
+        for line, place in zip(lines, places, strict=True)
     )
     return f'<ul class="legend">{items}</ul>'
+
+
+def _dash(place: int, is_dashed: bool) -> str:
+    return DASHED if is_dashed else DASHES[place // N_COLOURS % len(DASHES)]
 
 
 def _frame(x: Scale, y: Scale, *, is_share: bool) -> str:
@@ -91,12 +97,12 @@ def _band(line: Series, place: int, x: Scale, y: Scale) -> str:
 
 def _line(kind: SeriesKind, line: Series, place: int, x: Scale, y: Scale) -> str:
     points = [(x.at(s), y.at(v)) for s, v in zip(line.step, line.middle, strict=True)]
-    dash = DASHES[place // N_COLOURS % len(DASHES)]
+    dash = _dash(place, line.is_dashed)
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
     drawn = [f'<polyline class="line s{place % N_COLOURS}" points="{path}"{dashed}/>']
     for (a, b), step, value in zip(points, line.step, line.middle, strict=True):
-        shown = percent(value) if kind.name == "coverage" else number(float(value))
+        shown = percent(value) if kind.is_share else number(float(value))
         tip = text(f"{line.label}\n{int(step):,} steps: {shown}")
         drawn.append(
             f'<circle class="dot f{place % N_COLOURS}" cx="{a:.1f}" cy="{b:.1f}" r="2.2" '

@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING
 
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.report.figures.plot_style import INK, QUIET, line_style, new_figure, style_axes
-from mdpdsl.report.figures.series import Series, SeriesKind
+from mdpdsl.report.figures.series import Series, SeriesKind, shown_optima
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def plot_series(kind: SeriesKind, found: Sequence[Series | None]) -> Figure:
-    """Draw a measure of runs over time; None leaves out a run but keeps the others' colours."""
+def plot_series(
+    kind: SeriesKind, found: Sequence[Series | None], places: Sequence[int] | None = None
+) -> Figure:
+    """Draw a measure of runs over time; None leaves out a run but keeps the others' colours.
+
+    `places` are the positions of their runs, if these have several lines.
+    """
     figure = new_figure(6.0, 3.6)
     panel = figure.subplots()
-    for place, line in enumerate(found):
+    for place, line in zip(places or range(len(found)), found, strict=True):
         if line is None:
             continue
         style = line_style(place)
@@ -25,7 +30,7 @@ def plot_series(kind: SeriesKind, found: Sequence[Series | None]) -> Figure:
             line.step,
             line.middle,
             color=style.colour,
-            linestyle=style.dash,
+            linestyle=(0, (2.5, 2)) if line.is_dashed else style.dash,
             linewidth=1.8,
             label=line.label,
             zorder=3,
@@ -34,8 +39,7 @@ def plot_series(kind: SeriesKind, found: Sequence[Series | None]) -> Figure:
             panel.fill_between(
                 line.step, line.low, line.high, color=style.colour, alpha=0.16, linewidth=0
             )
-    optima = sorted({line.optimum for line in found if line is not None and line.optimum})
-    for value in optima:
+    for value in shown_optima(kind, found):
         panel.axhline(value, color=INK, linewidth=1, linestyle=(0, (5, 4)))
         panel.annotate(
             f"optimum {value:,.4g}",
@@ -50,7 +54,7 @@ def plot_series(kind: SeriesKind, found: Sequence[Series | None]) -> Figure:
     panel.set_xscale("log")
     if kind.is_log:
         panel.set_yscale("log")
-    else:
+    elif kind.is_share:
         panel.set_ylim(0, 1.02)
         panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
     style_axes(panel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,13 @@ from mdpdsl.report.figures.pair_figures import pair_figures
 from mdpdsl.report.figures.plane_map import PlaneMap, plane_of
 from mdpdsl.report.figures.plot_lines import plot_ratios, plot_series
 from mdpdsl.report.figures.plot_style import GREY, HATCH, INK, QUIET, new_figure, tick_cells
-from mdpdsl.report.figures.series import KINDS, series_of, unique_labels
+from mdpdsl.report.figures.series import (
+    KINDS,
+    VALUE_BOUNDS,
+    bounds_of_runs,
+    series_of,
+    unique_labels,
+)
 from mdpdsl.report.graph.picture import FORMATS, graph_figure, saving_options
 
 if TYPE_CHECKING:
@@ -29,6 +36,7 @@ FIGURES = {
     "worst": "L_Worst over time, with the range of the trials and the optimum",
     "average": "L_Avg over time",
     "coverage": "the share of pairs visited over time",
+    "value-bounds": "guaranteed and possible value of the run's property over time",
     "ratios": "L_Worst and L_Avg as multiples of the optimum, one row per run",
     "visits": "visits over two variables",
     "complexity": "complexities c over two variables",
@@ -48,6 +56,8 @@ class FigureError(SettingsError):
 def available_figures(runs: Sequence[RunResult]) -> list[str]:
     """Return the names of the figures that these runs have."""
     found = [kind.name for kind in KINDS if any(series_of(run, kind, "") for run in runs)]
+    if bounds_of_runs(runs, [""] * len(runs))[0]:
+        found.append(VALUE_BOUNDS.name)
     if any(run.ratio("worst") is not None for run in runs):
         found.append("ratios")
     for run in runs:
@@ -71,6 +81,13 @@ def draw_figure(
         kind = next(kind for kind in KINDS if kind.name == name)
         found = [series_of(run, kind, label) for run, label in zip(runs, labels, strict=True)]
         return plot_series(kind, found)
+    if name == VALUE_BOUNDS.name:
+        properties = {run.configuration.property for run in runs} - {None}
+        if len(properties) > 1:
+            raise FigureError("these runs have different properties; choose runs of one property")
+        lines, places = bounds_of_runs(runs, labels)
+        kind = replace(VALUE_BOUNDS, title=f"{VALUE_BOUNDS.title}: {properties.pop()}")
+        return plot_series(kind, lines, places)
     if name == "ratios":
         return plot_ratios(runs, labels)
     if name == "graph":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdpdsl.estimate.metrics import BOUNDS
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.graph.space import FloatArray
 
@@ -20,6 +21,11 @@ class SeriesKind:
     note: str
     is_log: bool
 
+    @property
+    def is_share(self) -> bool:
+        """Whether the values are shares, from 0 to 1."""
+        return self.name == "coverage"
+
 
 @dataclass(frozen=True, eq=False)
 class Series:
@@ -31,6 +37,7 @@ class Series:
     low: FloatArray  # [n]
     high: FloatArray  # [n]
     optimum: float | None = None
+    is_dashed: bool = False
 
     @property
     def has_band(self) -> bool:
@@ -42,6 +49,14 @@ KINDS = (
     SeriesKind("worst", "L_Worst over time", "the largest n·c/T of any pair", True),
     SeriesKind("average", "L_Avg over time", "the mean of n·c/T over all pairs", True),
     SeriesKind("coverage", "Pairs visited over time", "share of all pairs", False),
+)
+
+#: Two lines for each run: what some policy achieves, and, dashed, what no policy exceeds.
+VALUE_BOUNDS = SeriesKind(
+    "value-bounds",
+    "Value bounds over time",
+    "what some policy is guaranteed to achieve, and what no policy exceeds",
+    False,
 )
 
 
@@ -59,14 +74,53 @@ def series_of(run: RunResult, kind: SeriesKind, label: str) -> Series | None:
         values = 1 - metrics["unvisited"] / n_pairs
     else:
         values = metrics[kind.name]
+    optimum = None if run.optimum is None else run.optimum.get(kind.name)
+    return _series(label, metrics["step"], values, optimum)
+
+
+def bounds_of_runs(
+    runs: Sequence[RunResult], labels: Sequence[str]
+) -> tuple[list[Series], list[int]]:
+    """Return the value bounds of runs over time, and the position of the run of each line.
+
+    Infinite values are not drawn.
+    """
+    lines, places = [], []
+    for place, (run, label) in enumerate(zip(runs, labels, strict=True)):
+        for name in BOUNDS:
+            values = run.metrics.get(name)
+            if values is None:
+                continue
+            text = name if len(runs) == 1 else f"{label}, {name}"
+            finite = np.where(np.isfinite(values), values, np.nan)
+            line = _series(text, run.metrics["step"], finite, run.true_value, name == "possible")
+            if line is not None:
+                lines.append(line)
+                places.append(place)
+    return lines, places
+
+
+def _series(
+    label: str,
+    step: FloatArray,
+    values: FloatArray,
+    optimum: float | None,
+    is_dashed: bool = False,
+) -> Series | None:
+    """Return the mean and the range of values, [n_trials, n_times], where half are known."""
     is_known = np.mean(~np.isnan(values), axis=0) >= 0.5
     if not is_known.any():
         return None
     values = values[:, is_known]
     middle = np.nanmean(values, axis=0)
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-    optimum = None if run.optimum is None else run.optimum.get(kind.name)
-    return Series(label, metrics["step"][is_known], middle, low, high, optimum)
+    return Series(label, step[is_known], middle, low, high, optimum, is_dashed)
+
+
+def shown_optima(kind: SeriesKind, lines: Sequence[Series | None]) -> list[float]:
+    """Return the optima to draw, each once; 0 has no place on a logarithmic scale."""
+    known = {line.optimum for line in lines if line is not None and line.optimum is not None}
+    return sorted(value for value in known if value or not kind.is_log)
 
 
 def unique_labels(runs: Sequence[RunResult]) -> list[str]:

@@ -54,6 +54,7 @@ def result_cards(run: RunResult) -> str:
         failed = round(figures.failure_rate * figures.n_trials)
         below = f"of {figures.n_trials} left a pair unvisited"
         cards.insert(2, ("Failed trials", f"{failed}", below))
+    cards += _bound_cards(run)
     return (
         '<div class="cards">'
         + "".join(
@@ -63,6 +64,21 @@ def result_cards(run: RunResult) -> str:
         )
         + "</div>"
     )
+
+
+def _bound_cards(run: RunResult) -> list[tuple[str, str, str]]:
+    """Return what the data say about the run's property, if it has one."""
+    asked, figures = run.configuration.property, run.figures
+    if asked is None or figures.guaranteed is None or figures.possible is None:
+        return []
+    confidence = f"with confidence {1 - run.configuration.settings['delta']:g}"
+    best = "no policy can do better"
+    if run.true_value is not None:
+        best += f"; the true optimum is {number(run.true_value)}"
+    return [
+        ("Guaranteed", number(figures.guaranteed), f"{asked}, {confidence}"),
+        ("Possible", number(figures.possible), best),
+    ]
 
 
 def notes(run: RunResult) -> list[str]:
@@ -144,6 +160,8 @@ def settings_section(run: RunResult) -> str:
         rows.append(("parameters", text(_listed(configuration.parameters))))
     settings = {k: v for k, v in configuration.settings.items() if k != "files"}
     rows.append(("settings", text(_listed(settings))))
+    if configuration.property is not None:
+        rows.append(("property", f"<code>{text(configuration.property)}</code>"))
     if run.kind == "estimate":
         files = configuration.settings["files"]
         rows.append(("log", text(", ".join(str(file["path"]) for file in files))))

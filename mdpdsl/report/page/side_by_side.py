@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.report.figures.dot_chart import RatioRow, dot_chart
 from mdpdsl.report.figures.line_chart import legend, line_chart, swatch
-from mdpdsl.report.figures.series import KINDS, series_of
+from mdpdsl.report.figures.series import (
+    KINDS,
+    VALUE_BOUNDS,
+    Series,
+    SeriesKind,
+    bounds_of_runs,
+    series_of,
+)
 from mdpdsl.report.markup import number, percent, table, text
 
 
@@ -15,6 +23,7 @@ def comparison_table(runs: Sequence[RunResult], labels: Sequence[str]) -> str:
     """Return a table with a row per run, the best figures in bold, and the optimum below."""
     has_optimum = any(run.optimum is not None for run in runs)
     best = {name: _least(runs, name) for name in ("worst", "average")}
+    has_bounds = any(run.figures.guaranteed is not None for run in runs)
     rows = []
     for place, (run, label) in enumerate(zip(runs, labels, strict=True)):
         figures = run.figures
@@ -37,14 +46,20 @@ def comparison_table(runs: Sequence[RunResult], labels: Sequence[str]) -> str:
             f"{figures.transitions:,.0f}",
             "–" if not speed else f"{speed:,.0f}",
         ]
+        if has_bounds:
+            cells += [number(figures.guaranteed), number(figures.possible)]
         rows.append(cells)
     optimum = next((run.optimum for run in runs if run.optimum is not None), None)
     if optimum is not None:
         worst, average = number(optimum["worst"]), number(optimum["average"])
-        rows.append(["optimum", worst, "1×", average, "1×", "", "", "", ""])
+        true_values = {run.true_value for run in runs if run.figures.guaranteed is not None}
+        value = number(true_values.pop()) if len(true_values) == 1 else ""
+        bounds = [value, value] if has_bounds else []
+        rows.append(["optimum", worst, "1×", average, "1×", "", "", "", "", *bounds])
     ratio_head = ["ratio"] if has_optimum else []
     head = ["run", "L_Worst", *ratio_head, "L_Avg", *ratio_head]
     head += ["failed trials", "pairs visited", "transitions", "steps/s"]
+    head += ["guaranteed", "possible"] if has_bounds else []
     return table(head, rows, left=1)
 
 
@@ -80,18 +95,47 @@ def metric_charts(runs: Sequence[RunResult], labels: Sequence[str], name: str) -
         if not lines:
             continue
         note = kind.note
-        if any(line.has_band for line in lines):
-            note += "; line: mean of the trials, band: least to largest"
         symbols = {run.reference.symbol for run in runs}
         if symbols == {"ĉ"}:
             note = note.replace("n·c/T", "n·ĉ/T")
-        shown = legend([line.label for line in lines], places) if len(runs) > 1 else ""
         charts.append(
-            f'<figure class="plot" id="{name}-{kind.name}"><figcaption><b>{text(kind.title)}</b> '
-            f"<span>{text(note)}</span></figcaption>{line_chart(kind, lines, places)}{shown}"
-            "</figure>"
+            _chart(replace(kind, note=note), lines, places, name, has_legend=len(runs) > 1)
+        )
+    return "".join(charts) + _bound_charts(runs, labels, name)
+
+
+def _bound_charts(runs: Sequence[RunResult], labels: Sequence[str], name: str) -> str:
+    """Return a chart of the value bounds for each property that runs have."""
+    lines, places = bounds_of_runs(runs, labels)
+    found = [runs[place].configuration.property for place in places]
+    charts = []
+    for n, asked in enumerate(dict.fromkeys(found)):
+        chosen = [i for i, each in enumerate(found) if each == asked]
+        kind = replace(VALUE_BOUNDS, note=f"{asked}: {VALUE_BOUNDS.note}")
+        charts.append(
+            _chart(
+                kind,
+                [lines[i] for i in chosen],
+                [places[i] for i in chosen],
+                name if n == 0 else f"{name}-{n}",
+                has_legend=True,
+            )
         )
     return "".join(charts)
+
+
+def _chart(
+    kind: SeriesKind, lines: Sequence[Series], places: Sequence[int], name: str, *, has_legend: bool
+) -> str:
+    note = kind.note
+    if any(line.has_band for line in lines):
+        note += "; line: mean of the trials, band: least to largest"
+    shown = legend(lines, places) if has_legend else ""
+    return (
+        f'<figure class="plot" id="{name}-{kind.name}"><figcaption><b>{text(kind.title)}</b> '
+        f"<span>{text(note)}</span></figcaption>{line_chart(kind, lines, places)}{shown}"
+        "</figure>"
+    )
 
 
 def _least(runs: Sequence[RunResult], name: str) -> float | None:

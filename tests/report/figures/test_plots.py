@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ HAS = {
     "replay": [*MAPS, "graph"],
     "live": [*MAPS, "radius", "graph"],
     "compare": [*TIMES, "ratios", *MAPS, "graph"],
+    "bounds": [*TIMES, "value-bounds", "ratios", *MAPS, "graph"],
 }
 
 
@@ -71,6 +73,26 @@ def test_lines_are_the_means_of_the_trials(made: dict[str, Path]) -> None:
     assert run.optimum is not None
     assert np.asarray(optimum.get_ydata())[0] == run.optimum["average"]
     assert np.asarray(line.get_ydata())[-1] == pytest.approx(run.figures.average)
+
+
+def test_value_bounds_enclose_the_true_optimum(made: dict[str, Path]) -> None:
+    run = mdpdsl.open_run(made["bounds"])
+    figure = draw_figure([run], "value-bounds")
+    (panel,) = figure.axes
+    guaranteed, possible, optimum = (np.asarray(line.get_ydata()) for line in panel.get_lines())
+    assert (guaranteed[-1], possible[-1]) == (run.figures.guaranteed, run.figures.possible)
+    assert np.all(guaranteed <= optimum[0])
+    assert np.all(possible >= optimum[0])
+    assert optimum[0] == run.true_value
+    twice = draw_figure([run, run], "value-bounds").axes[0].get_lines()
+    assert [line.get_color() for line in twice[:2]] == [twice[0].get_color()] * 2
+
+
+def test_bounds_of_different_properties_are_not_drawn_together(made: dict[str, Path]) -> None:
+    run = mdpdsl.open_run(made["bounds"])
+    other = replace(run, configuration=replace(run.configuration, property="Pmin=? [ X up ]"))
+    with pytest.raises(FigureError, match="different properties"):
+        draw_figure([run, other], "value-bounds")
 
 
 def test_a_map_of_an_action_has_its_visits(made: dict[str, Path]) -> None:

@@ -6,7 +6,7 @@ between  T V + gamma/(1-gamma) low  and  T V + gamma/(1-gamma) high.  The policy
 worth at least the lower bound whatever nature does. An end is a state that stays and earns nothing.
 
 Values come from the equations of policy and rows, or from sweeps with both in large models, as long
-as that lowers the bound (Pollatschek and Avi-Itzhak 1969), and from plain sweeps otherwise.
+as that lowers the bound, and from plain sweeps otherwise.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Sweeps with one policy and its rows in a large model.
 POLICY_SWEEPS = 50
+#: Answers of nature to one policy in a small one, and when two of them are the same.
+MOST_ANSWERS, SAME = 50, 1e-13
 #: Bounds that fall by less than this factor, so often in a row, will not fall further.
 FALLING, MOST_IDLE = 0.999, 50
 
@@ -126,19 +128,29 @@ class DiscountedRun:
         return np.where(acts, lower, 0.0), np.where(acts, upper, 0.0)
 
     def jump(self) -> FloatArray:
-        """Return the values of the policy and of nature's rows, or values close to them."""
-        rows, discount = self._rows, self._discount
-        P, r = self.chain(self.after)
-        if len(self.after) <= ELIMINATED_STATES:
-            everyone = np.arange(len(r))
+        """Return the values of the policy against nature's best rows, or values close to them.
+
+        Nature answers the policy by policy iteration, so that policies only improve (Hoffman and
+        Karp 1966).
+        """
+        discount, values = self._discount, self.after
+        if len(values) > ELIMINATED_STATES:
+            P, r = self.chain(values)
+            for _ in range(POLICY_SWEEPS):
+                values = r + discount * (P @ values)
+            return np.where(self.choice >= 0, values, 0.0)
+        everyone = np.arange(len(values))
+        for _ in range(MOST_ANSWERS):
+            P, r = self.chain(values)
             try:
-                return evaluated(discount * P, r, everyone, self.after)
+                new = evaluated(discount * P, r, everyone, values)
             except (np.linalg.LinAlgError, RuntimeError, StoppedError):
                 return self.after
-        values = self.after
-        for _ in range(POLICY_SWEEPS):
-            values = r + discount * (P @ values)
-        return np.where(np.diff(rows.pair_start) > 0, values, 0.0)
+            change = np.abs(new - values).max(initial=0.0)
+            values = new
+            if change <= SAME * max(1.0, float(np.abs(new).max(initial=0.0))):
+                break
+        return values
 
     def chain(self, values: FloatArray) -> tuple[csr_array, FloatArray]:
         """Return the chain of the policy and of nature's best rows, and its rewards."""

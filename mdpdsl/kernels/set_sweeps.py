@@ -1,6 +1,6 @@
 """Sweeps over rows that nature chooses from sets: backups, values of games, proofs of bounds.
 
-The agent maximises and chooses the pair; nature then chooses the row (see `set_rows`):
+The agent maximises and chooses the pair; nature then chooses the row (see `best_row`):
 
     (T V)(s) = max_a  ext_p [constant + sum_s' p(s') (gain + factor V(s'))],
 
@@ -21,8 +21,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.kernels.best_row import extreme
 from mdpdsl.kernels.compiled import entry, inner, seldom
-from mdpdsl.kernels.set_rows import Ranking, Room, SetRows, extreme
+from mdpdsl.kernels.set_rows import Ranking, Room, SetRows
 
 #: Tangents that lead to the value of leaving a group.
 MOST_TANGENTS = 20

@@ -25,8 +25,8 @@ from mdpdsl.graph.space import BoolArray, FloatArray
 from mdpdsl.graph.tables import pair_records
 from mdpdsl.kernels.set_rows import SetRows
 from mdpdsl.solve.answer import Solution, finite_or_text
+from mdpdsl.solve.nature_choice import NatureRows
 from mdpdsl.solve.policy_value import expected_visits
-from mdpdsl.solve.robust_game import NatureRows
 from mdpdsl.solve.solution import SolveOutcome, SolveStatus
 
 #: So many pairs are named at the most, and fewer if they have this share of the whole gain.

@@ -32,8 +32,10 @@ from mdpdsl.kernels.set_rows import (
 from mdpdsl.kernels.set_sweeps import step_game
 from mdpdsl.solve.average import solve_average
 from mdpdsl.solve.bellman import ROUNDING
+from mdpdsl.solve.nature_choice import NatureRows
 from mdpdsl.solve.robust_discounted import DiscountedRun
-from mdpdsl.solve.robust_game import MODEL_SHARE, Budget, NatureRows
+from mdpdsl.solve.robust_ending import Budget
+from mdpdsl.solve.robust_game import MODEL_SHARE
 from mdpdsl.solve.robust_objective import outcome_of
 from mdpdsl.solve.robust_player import Player, groups_of, solve_player
 from mdpdsl.solve.robust_regions import Regions

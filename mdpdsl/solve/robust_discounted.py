@@ -22,8 +22,8 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.set_rows import SetRows, ranking, reward_limits, room_for
 from mdpdsl.kernels.set_sweeps import step_game
 from mdpdsl.solve.bellman import ROUNDING
+from mdpdsl.solve.nature_choice import NatureRows
 from mdpdsl.solve.policy_iteration import ELIMINATED_STATES, StoppedError, evaluated
-from mdpdsl.solve.robust_game import NatureRows
 from mdpdsl.solve.robust_objective import outcome_of
 from mdpdsl.solve.solution import SolveOutcome, Watch
 

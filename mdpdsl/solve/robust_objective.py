@@ -156,13 +156,8 @@ def _up_to_goal(
 ) -> SolveOutcome:
     """Solve reachability or total rewards; if asked to, again with a precise value at the start."""
     from mdpdsl.solve.qualitative import lost_states
-    from mdpdsl.solve.robust_game import (
-        Budget,
-        Ending,
-        require_losses,
-        solve_helped,
-        solve_opposed,
-    )
+    from mdpdsl.solve.robust_ending import Budget, Ending, require_losses
+    from mdpdsl.solve.robust_game import solve_helped, solve_opposed
 
     goal = np.asarray(objective.goal, dtype=np.bool_)
     is_until = isinstance(objective, Until)

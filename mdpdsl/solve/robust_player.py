@@ -21,8 +21,9 @@ import numpy as np
 
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.kernels.affine_rows import Rows
+from mdpdsl.kernels.best_row import nature_rows
 from mdpdsl.kernels.bounding import approach_policy
-from mdpdsl.kernels.set_rows import SetRows, nature_rows, ranking, room_for
+from mdpdsl.kernels.set_rows import SetRows, ranking, room_for
 from mdpdsl.kernels.set_sweeps import LEAVING, Groups, prove_player, sweep_player
 from mdpdsl.solve.bellman import ROUNDING
 from mdpdsl.solve.policy_iteration import ELIMINATED_STATES

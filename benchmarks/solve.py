@@ -24,6 +24,9 @@ Objectives:
 * within 1,000 steps: the largest probability of reaching the goal; in the random model only that
   without a trap counts.
 * average: the largest long-run average of the rewards, to six digits.
+* robust: the largest probability of reaching the goal without a trap, for the worst probabilities
+  within 30 % of those of the model. Storm has no sound method for intervals: it stops when a sweep
+  changes little, so its values may be off by more than 1e-6.
 
 Storm always uses its sound methods. Its averages take minutes on grids of more than 10,000 places,
 so that row has a smaller grid. To add a row, write a function that returns a `Case` and list it in
@@ -60,6 +63,8 @@ STEPS = 1_000
 #: States, actions and successors of the random model, and the states of each of its labels.
 RANDOM_SIZE = (100_000, 4, 10)
 RANDOM_LABELLED = 100
+#: Intervals reach this share of a probability to both sides; one of so many places is a trap.
+INTERVAL, TRAPS = 0.3, 20
 #: The side of the largest grid on which Storm finds averages in seconds.
 AVERAGE_SIDE = 100
 
@@ -208,6 +213,63 @@ def average(graph: TransitionGraph) -> Case:
 
 #: The rows by name: at most which part of the peer's time is asked for, and the case by the side of
 #: the grid.
+def robust_random(_: int) -> Case:
+    """Return the random model with traps in a fifth of the states."""
+    graph = random_graph()
+    trap = (np.random.default_rng(1).random(graph.n_states) < 0.2) & ~graph.labels["goal"]
+    graph = replace(graph, labels={"goal": graph.labels["goal"], "trap": trap})
+    return robust(graph, Until(graph.labels["goal"], ~trap))
+
+
+def robust_grid(side: int) -> Case:
+    """Return the grid with traps in one of TRAPS places; the far corner is the goal."""
+    graph = grid(side)
+    trap = np.random.default_rng(0).random(graph.n_states) < 1 / TRAPS
+    goal = np.arange(graph.n_states) == graph.n_states - 1
+    trap[[0, -1]] = False
+    return robust(replace(graph, labels={"goal": goal, "trap": trap}), Until(goal, ~trap))
+
+
+def robust(graph: TransitionGraph, objective: Until) -> Case:
+    """Return robust reachability on intervals around all probabilities, the worst of them."""
+    import tempfile
+
+    import stormpy
+
+    from mdpdsl.formats.drn import to_drn
+    from mdpdsl.graph.interval_graph import Bounds
+    from mdpdsl.graph.row_sets import RowSets
+    from mdpdsl.solve.robust_objective import solve_robust_objective
+
+    p, none = graph.probability, np.zeros(graph.n_pairs)
+    is_sure = np.repeat(np.diff(graph.successor_start) == 1, np.diff(graph.successor_start))
+    low = np.where(is_sure, 1.0, (1 - INTERVAL) * p)
+    high = np.where(is_sure, 1.0, np.minimum((1 + INTERVAL) * p, 1.0))
+    sets = RowSets(
+        graph.successor_start, graph.successor, p, low, high, none, none, none, none + 2.0
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.drn"
+        path.write_text(to_drn(graph, bounds=Bounds(low, high)), encoding="utf-8")
+        model = stormpy.build_model_from_drn[stormpy.Interval](str(path))
+    (prop,) = stormpy.parse_properties('Pmax=? [ !"trap" U "goal" ]')
+    environment = stormpy.environments.sound()
+    solver = environment.solver().min_max()
+    solver.precision = stormpy.Rational(TOLERANCE)
+    worst = stormpy.UncertaintyResolutionMode.MINIMIZE
+
+    def theirs() -> Any:
+        return stormpy.model_checking(
+            model, prop, environment=environment, uncertainty_resolution_mode=worst
+        )
+
+    def read(result: Any) -> FloatArray:
+        return np.array([result.get_value(state) for state in range(graph.n_states)])
+
+    ours = functools.partial(solve_robust_objective, graph, sets, objective, tolerance=TOLERANCE)
+    return Case(graph.n_states, ours, "Storm", theirs, read)
+
+
 CASES: dict[str, tuple[float, Callable[[int], Case]]] = {
     "discounted, random": (0.6, discounted_random),
     "discounted, grid": (0.4, discounted_grid),
@@ -218,6 +280,8 @@ CASES: dict[str, tuple[float, Callable[[int], Case]]] = {
     "within 1,000 steps, random": (1.0, steps_random),
     "average, grid": (1.0, average_grid),
     "average, random": (1.0, average_random),
+    "robust, random": (0.7, robust_random),
+    "robust, grid": (0.7, robust_grid),
 }
 
 

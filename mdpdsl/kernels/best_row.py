@@ -65,6 +65,44 @@ def extreme(
 
 
 @inner
+def best_value(
+    rows: SetRows,
+    row: int,
+    values: np.ndarray,
+    ranked: Ranking,
+    room: Room,
+    factor: float,
+    sense: float,
+) -> float:
+    """Return the best value of a row without the row itself.
+
+    Entries with larger keys than the one that was filled last are at their upper ends, others at
+    their lower ones. If that fits, it is still the best row, and nothing needs to be sorted.
+    """
+    begin, end = rows.row_start[row], rows.row_start[row + 1]
+    if rows.shape == INTERVALS and rows.rest[row] == 0.0 and end > begin:
+        k = begin + room.marginal[row]
+        last = sense * (rows.gain[k] + factor * values[rows.target[k]])
+        if abs(last) < math.inf:
+            left, total, above, tied = 1.0, 0.0, 0.0, 0.0
+            for k in range(begin, end):
+                x = sense * (rows.gain[k] + factor * values[rows.target[k]])
+                p = rows.low[k]
+                left -= p
+                if x > last:
+                    above += rows.high[k] - p
+                    p = rows.high[k]
+                elif x == last:
+                    tied += rows.high[k] - p
+                if p > 0.0:
+                    total += p * x
+            if above <= left <= above + tied:
+                return sense * (total + (left - above) * last)
+    found, _ = extreme(rows, row, values, ranked, room, factor, sense, 0.0, 0.0)
+    return found
+
+
+@inner
 def _sort(order: np.ndarray, begin: int, end: int, key: np.ndarray) -> None:
     """Sort the entries of a row by falling keys; they usually are almost sorted."""
     for i in range(begin + 1, end):
@@ -157,6 +195,7 @@ def _fill(
             if rows.is_other[k]:
                 cap -= add
             room.mass[place] += add
+            room.marginal[row] = place
             if first < 0:
                 first = place
         else:

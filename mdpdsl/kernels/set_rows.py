@@ -49,6 +49,7 @@ class Room(NamedTuple):
     mass: FloatArray  # [longest row]  the row found
     extra_state: IntArray  # [most]  states that are not listed, with positive probability
     extra_mass: FloatArray  # [most]
+    marginal: IntArray  # [n]  the entry of each row that was filled last
 
 
 class Ranking(NamedTuple):
@@ -90,7 +91,12 @@ def room_for(rows: SetRows) -> Room:
     order = np.arange(len(rows.target)) - np.repeat(rows.row_start[:-1], lengths)
     most = most_others(rows)
     return Room(
-        order, np.zeros(longest), np.zeros(longest), np.zeros(most, np.int64), np.zeros(most)
+        order,
+        np.zeros(longest),
+        np.zeros(longest),
+        np.zeros(most, np.int64),
+        np.zeros(most),
+        np.zeros(len(rows.constant), np.int64),
     )
 
 

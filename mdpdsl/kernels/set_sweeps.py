@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mdpdsl.graph.space import FloatArray, IntArray
-from mdpdsl.kernels.best_row import extreme
+from mdpdsl.kernels.best_row import best_value, extreme
 from mdpdsl.kernels.compiled import entry, inner, seldom
 from mdpdsl.kernels.set_rows import Ranking, Room, SetRows
 
@@ -55,8 +55,7 @@ def _backup(
     """Return the best value of a state and its row: the current one unless another is better."""
     best, chosen, kept = -math.inf, current, -math.inf
     for row in range(rows.pair_start[state], rows.pair_start[state + 1]):
-        q, _ = extreme(rows, row, values, ranked, room, factor, sense, 0.0, 0.0)
-        q += rows.constant[row]
+        q = best_value(rows, row, values, ranked, room, factor, sense) + rows.constant[row]
         if row == current:
             kept = q
         if q > best:

@@ -50,8 +50,8 @@ MODEL_SHARE = 0.2
 BETTER, LESS, LEAST_BETTER = 0.02, 1 / 30, 1e-14
 #: The discount with which a policy that makes progress is found, and the most sweeps for that.
 PATIENCE, PROGRESS_SWEEPS = 0.99, 20_000
-#: Values of a game are first swept until the change is this share of the tolerance, or so often.
-SETTLED, FIRST_SWEEPS = 0.01, 300
+#: Values of a game are first swept until they change by less than this, or so often.
+ROUGH, FIRST_SWEEPS = 1e-4, 300
 #: Pairs that seem better by less than this are not: it may be rounding.
 NOISE = 1e-11
 #: Sweeps that carry an improvement of the policy to other states.
@@ -159,17 +159,22 @@ class _Game:
         agent_helps = ending.is_miss_bad
         nature_helps = agent_helps if sense > 0 else not agent_helps
         helping: dict[str, Any] = {"agent_helps": agent_helps, "nature_helps": nature_helps}
+        arriving, is_certain = np.full(len(goal), -1), goal
         if ending.is_total:
             reached = regions.sure(goal, lost, **helping)
         else:
             reached = regions.reaching(goal, np.ones(len(goal), np.bool_), **helping)
-        self.is_open = reached & ~goal
-        self.known = np.where(goal, ending.goal_value, ending.miss_value)
+            if agent_helps and sense < 0:
+                is_certain = regions.sure(goal, lost, arriving, **helping)
+        self.is_open = reached & ~is_certain
+        self.known = np.where(is_certain, ending.goal_value, ending.miss_value)
         order = sweep_order(self.rows, self.is_open)
         self.order = order[self.is_open[order]]
         self.room = room_for(self.rows)
         first = self.rows.pair_start[:-1]
         self.choice = np.where(np.diff(self.rows.pair_start) > 0, first, -1)
+        if agent_helps:
+            self.choice = np.where(is_certain & (arriving >= 0), arriving, self.choice)
 
     def sweep(
         self, values: FloatArray, choice: IntArray, factor: float = 1.0, margin: float = 0.0
@@ -299,8 +304,7 @@ class _AgentCares(_Game):
         if ending.is_total:
             choice, values = self.progress(np.empty(len(self.is_open))), None
         else:
-            limit = SETTLED * budget.tolerance
-            values = self.settle(lambda change: change <= limit)
+            values = self.settle(lambda change: change <= ROUGH)
             choice = self.choice
         better = BETTER * budget.tolerance
         lower = np.where(self.is_open, ending.limits[0], self.known)
@@ -334,7 +338,8 @@ class _AgentCares(_Game):
         # A few sweeps carry what is better further; they only raise values that can be attained.
         improved, raised = np.where(is_better, pairs, choice), np.where(is_better, best, values)
         for _ in range(CARRYING_SWEEPS):
-            self.sweep(raised, improved, margin=max(margin, NOISE))
+            if self.sweep(raised, improved, margin=max(margin, NOISE)) <= ROUGH:
+                break
         return improved
 
 
@@ -351,8 +356,7 @@ class _NatureCares(_Game):
             gain = expected_gain(self.rows, rows)
             rows = replace(rows, gain=gain)
         else:
-            limit = SETTLED * budget.tolerance
-            values = self.settle(lambda change: change <= limit)
+            values = self.settle(lambda change: change <= ROUGH)
             rows = NatureRows.best(self.rows, values, -1.0)
         better = BETTER * budget.tolerance
         lower = np.where(self.is_open, ending.limits[0], self.known)

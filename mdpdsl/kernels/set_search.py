@@ -151,6 +151,9 @@ def reach(
     found = goal & within
     sizes = np.zeros(3, np.int64)
     queue, n_queued = np.empty(S, np.int64), 0
+    has_others = False
+    for row in range(len(rows.rest)):
+        has_others = has_others or rows.rest[row] > 0.0
     for state in range(S):
         sizes[0] += within[state]
         if found[state]:
@@ -175,6 +178,8 @@ def reach(
                     sizes[2] += 1
                     queue[n_queued] = state
                     n_queued += 1
+        if agent_helps and not has_others:
+            return found
         # Rows with others depend on states that they do not list.
         for state in range(S):
             if found[state] or not within[state]:

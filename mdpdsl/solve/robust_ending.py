@@ -93,7 +93,8 @@ class Budget:
 
 def player_of(ending: Ending, rows: SetRows, is_allowed: BoolArray, is_nature: bool) -> Player:
     """Return the player that chooses rows, signed as its own maximum: the agent's or nature's."""
-    regions = Regions(rows, is_allowed)
+    rows = rows_where(rows, is_allowed)
+    regions = Regions(rows, np.ones(len(rows.constant), np.bool_))
     goal, lost = ending.is_goal, ending.is_lost
     both: dict[str, Any] = {"agent_helps": True, "nature_helps": True}
     everywhere = np.ones(len(goal), np.bool_)
@@ -109,8 +110,7 @@ def player_of(ending: Ending, rows: SetRows, is_allowed: BoolArray, is_nature: b
     elif is_bad:
         is_open = regions.sure(goal, lost, **both) & ~goal
         is_idle = rows.gain == 0
-        row_idle = is_allowed & (rows.constant == 0)
-        component = Regions(rows, row_idle).components(is_open, is_idle)
+        component = Regions(rows, rows.constant == 0).components(is_open, is_idle)
     else:
         avoids = regions.staying(~goal, lost, **both)
         may_avoid = regions.reaching(avoids, everywhere, **both)
@@ -120,9 +120,8 @@ def player_of(ending: Ending, rows: SetRows, is_allowed: BoolArray, is_nature: b
             is_certain = ~may_avoid
             is_open = may_avoid & ~avoids
     known = np.where(is_certain, side * ending.goal_value, miss)
-    kept = rows_where(rows, is_allowed)
-    groups = groups_of(kept, is_open, component)
-    return Player(kept, groups, known, least, most, is_proper=not is_bad)
+    groups = groups_of(rows, is_open, component)
+    return Player(rows, groups, known, least, most, is_proper=not is_bad)
 
 
 def missing_pairs(ending: Ending, *, nature_helps: bool) -> IntArray:

@@ -51,7 +51,7 @@ BETTER, LESS, LEAST_BETTER = 0.02, 1 / 30, 1e-14
 #: The discount with which a policy that makes progress is found, and the most sweeps for that.
 PATIENCE, PROGRESS_SWEEPS = 0.99, 20_000
 #: Values of a game are first swept until they change by less than this, or so often.
-ROUGH, FIRST_SWEEPS = 1e-4, 300
+ROUGH, FIRST_SWEEPS = 1e-3, 300
 #: Pairs that seem better by less than this are not: it may be rounding.
 NOISE = 1e-11
 #: Sweeps that carry an improvement of the policy to other states.

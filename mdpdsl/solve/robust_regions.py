@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from mdpdsl.graph.space import BoolArray, IntArray
+from mdpdsl.kernels.affine_rows import Rows
 from mdpdsl.kernels.set_rows import SetRows
 from mdpdsl.kernels.set_search import keep, reach, staying_rows
 
@@ -28,12 +29,19 @@ class Regions:
     @cached_property
     def _arrivals(self) -> tuple[IntArray, IntArray]:
         """The states with a row that lists each state: starts and states."""
+        from mdpdsl.kernels.solving import predecessors
+
         rows, S = self.rows, len(self.rows.pair_start) - 1
+        plain = Rows(
+            rows.pair_start.astype(np.uint32),
+            rows.row_start.astype(np.uint32),
+            rows.target.view(np.uint32),
+            rows.low,
+            rows.constant,
+        )
+        start, row = predecessors(plain)
         row_state = np.repeat(np.arange(S), np.diff(rows.pair_start))
-        state = np.repeat(row_state, np.diff(rows.row_start))
-        order = np.argsort(rows.target, kind="stable")
-        start = np.concatenate([[0], np.cumsum(np.bincount(rows.target, minlength=S))])
-        return start.astype(np.int64), state[order].astype(np.int64)
+        return start.astype(np.int64), row_state[row]
 
     def reaching(
         self,

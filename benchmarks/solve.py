@@ -29,8 +29,8 @@ Objectives:
   changes little, so its values may be off by more than 1e-6.
 
 Storm always uses its sound methods where it has any. Its averages and robust values take minutes on
-grids of more than 10,000 places, so these rows have a smaller grid. To add a row, write a function that returns a `Case` and list it in
-`CASES`.
+grids of more than 10,000 places, so these rows have a smaller grid. To add a row, write a function
+that returns a `Case` and list it in `CASES`.
 """
 
 from __future__ import annotations

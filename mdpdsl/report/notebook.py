@@ -27,6 +27,7 @@ from mdpdsl.report.policy_table import END
 from mdpdsl.simulate.simulate_model import Log
 from mdpdsl.solve.allocate_visits import Allocation
 from mdpdsl.solve.answer import Solution
+from mdpdsl.solve.robust_answer import RobustSolution
 
 LISTED_PAIRS = 5
 LISTED_STATES = 10
@@ -147,11 +148,19 @@ def comparison_html(comparison: Comparison) -> str:
 
 def solution_html(solution: Solution) -> str:
     """Show the value of a policy, and its actions in the first states."""
-    rows = [
-        (solution.described, number(solution.value, 6)),
-        ("bound", solution.bound_text),
-        ("status", solution.status),
-    ]
+    if isinstance(solution, RobustSolution):
+        rows = [
+            (solution.described, solution.sentence),
+            ("guaranteed", number(solution.guaranteed, 6)),
+            ("possible", number(solution.possible, 6)),
+            ("sets", solution.sets_text),
+        ]
+    else:
+        rows = [
+            (solution.described, number(solution.value, 6)),
+            ("bound", solution.bound_text),
+        ]
+    rows.append(("status", solution.status))
     graph = solution.model.graph
     shown = min(LISTED_STATES, graph.n_states)
     is_end = [False] * shown if graph.ends is None else graph.ends.tolist()

@@ -31,6 +31,8 @@ from mdpdsl.solve.solution import SolveOutcome, SolveStatus
 
 #: So many pairs are named at the most, and fewer if they have this share of the whole gain.
 MOST_PAIRS, ENOUGH = 12, 0.8
+#: A gap that is smaller than this is closed, but for the tolerance of the solution.
+CLOSED = 2e-6
 #: Visits are counted with this discount if the objective has none.
 LOOK_AHEAD = 0.999
 
@@ -148,14 +150,23 @@ class RobustSolution(Solution):
             return (
                 f"With {confidence} confidence every policy has an infinite expected reward{what}."
             )
-        if self._guarantees_nothing:
+        if self.question.for_all:
+            low, high = _rounded(self.lower, True), _rounded(self.upper, False)
+            worst = (
+                f"at least {low}; there is one that has at most {high}"
+                if self.minimise
+                else f"at most {high}; there is one that has at least {low}"
+            )
+            text = f"With {confidence} confidence every policy {aim} {worst}{what}."
+        elif self._guarantees_nothing:
             text = f"The data guarantee nothing yet. With {confidence} confidence {best}"
         else:
             least = "at most" if self.minimise else "at least"
             value = _rounded(self.guaranteed, not self.minimise)
             text = f"With {confidence} confidence this policy {aim} {least} {value}{what}; {best}"
         n = len(self.pairs_to_visit)
-        if n == 0 or self.guaranteed == self.possible:
+        size = max(1.0, abs(self.guaranteed))
+        if n == 0 or abs(self.possible - self.guaranteed) <= CLOSED * size:
             return text
         pairs = "this pair" if n == 1 else f"these {n} pairs"
         return f"{text} More data on {pairs} would close the gap fastest."
@@ -179,7 +190,7 @@ class RobustSolution(Solution):
     def record(self) -> dict[str, Any]:
         """Return the results as `--json` prints them."""
         sets = self.set_model
-        figures = {"visits": sets.visits.astype(np.float64), "gain": self.gains}
+        listed = pair_records(self.model.graph, self.pairs_to_visit, {"gain": self.gains})
         return super().record() | {
             "bound_of": "sets",
             "guaranteed": finite_or_text(self.guaranteed),
@@ -191,7 +202,10 @@ class RobustSolution(Solution):
             "shape": self.shape,
             "holds_when": sets.holds,
             "sentence": self.sentence,
-            "pairs_to_visit": pair_records(self.model.graph, self.pairs_to_visit, figures),
+            "pairs_to_visit": [
+                row | {"visits": int(sets.visits[pair])}
+                for pair, row in zip(self.pairs_to_visit, listed, strict=True)
+            ],
         }
 
     def __repr__(self) -> str:

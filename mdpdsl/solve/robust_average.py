@@ -121,9 +121,11 @@ def player_averages(rows: SetRows, budget: Budget) -> FloatArray:
     component = Regions(rows, everything).components(acts)
     gain = np.full(len(acts), -np.inf)
     members = np.flatnonzero(component >= 0)
+    if not len(members):  # everything ends, and nothing is earned after that
+        return np.zeros(len(acts))
     members = members[np.argsort(component[members], kind="stable")]
     starts = np.unique(component[members], return_index=True)[1]
-    for states in np.split(members, starts[1:]) if len(members) else ():
+    for states in np.split(members, starts[1:]):
         sweeps = _Sweeps(rows, np.isin(np.arange(len(acts)), states), 1.0, has_ends=False)
         while sweeps.n_steps < COMPONENT_SWEEPS and budget.goes_on():
             sweeps.step()

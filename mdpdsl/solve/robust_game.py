@@ -46,8 +46,8 @@ from mdpdsl.solve.total import solve_total
 #: The share of the tolerance that is left to the solution of the ordinary model.
 MODEL_SHARE = 0.2
 #: A choice must be better by this share of the tolerance to replace another; if the bounds are
-#: still too far apart, by less and less.
-BETTER, LESS, LEAST_BETTER = 0.02, 1 / 30, 1e-14
+#: still too far apart, by less and less. There are at most so many rounds.
+BETTER, LESS, LEAST_BETTER, MOST_ROUNDS = 0.02, 1 / 30, 1e-12, 300
 #: The discount with which a policy that makes progress is found, and the most sweeps for that.
 PATIENCE, PROGRESS_SWEEPS = 0.99, 20_000
 #: Values of a game are first swept until they change by less than this, or so often.
@@ -77,13 +77,14 @@ def solve_helped(ending: Ending, budget: Budget) -> GameFound:
     rows, sooner = NatureRows.best(ending.rows, found.values, 1.0), None
     if ending.is_miss_bad:
         rows, sooner = _with_progress(ending, rows, found.values, budget)
-    better, is_open = BETTER * budget.tolerance, player.groups.of >= 0
+    better, is_open, rounds = BETTER * budget.tolerance, player.groups.of >= 0, 0
     while True:
+        rounds += 1
         outcome = _against(ending, rows, budget)
         lower = np.where(is_open, _signed(outcome, ending.sign)[0], player.known)
         upper = np.maximum(lower, found.upper)
         goes_on = found.goes_on and outcome.status is not SolveStatus.STOPPED
-        is_done = not goes_on or budget.is_met(lower, upper)
+        is_done = not goes_on or rounds > MOST_ROUNDS or budget.is_met(lower, upper)
         if sooner is not None and np.any(np.isinf(lower[is_open])):
             rows, sooner = sooner, None  # begin with rows that surely arrive
             continue
@@ -306,14 +307,16 @@ class _AgentCares(_Game):
         else:
             values = self.settle(lambda change: change <= ROUGH)
             choice = self.choice
-        better = BETTER * budget.tolerance
+        better, rounds = BETTER * budget.tolerance, 0
         lower = np.where(self.is_open, ending.limits[0], self.known)
         upper = np.where(self.is_open, ending.limits[1], self.known)
         while True:
             nature = self.nature(choice, values, is_bounded=False)
             values = np.where(self.is_open, -nature.values, self.known)
             improved = self._improved(choice, values, better)
-            if improved is not None and nature.goes_on and budget.goes_on():
+            rounds += 1
+            is_late = rounds > MOST_ROUNDS or not nature.goes_on or not budget.goes_on()
+            if improved is not None and not is_late:
                 choice = improved
                 continue
             nature = self.nature(choice, values)
@@ -323,7 +326,7 @@ class _AgentCares(_Game):
             rows = NatureRows.best(self.rows, values, -1.0)
             above = self.agent(rows, values).upper
             upper = np.where(self.is_open, np.maximum(above, lower), self.known)
-            if budget.is_met(lower, upper) or better <= LEAST_BETTER:
+            if budget.is_met(lower, upper) or better <= LEAST_BETTER or is_late:
                 return GameFound(lower, upper, choice, budget.iterations, True)
             better *= LESS
 
@@ -358,7 +361,7 @@ class _NatureCares(_Game):
         else:
             values = self.settle(lambda change: change <= ROUGH)
             rows = NatureRows.best(self.rows, values, -1.0)
-        better = BETTER * budget.tolerance
+        better, rounds = BETTER * budget.tolerance, 0
         lower = np.where(self.is_open, ending.limits[0], self.known)
         upper = np.where(self.is_open, ending.limits[1], self.known)
         choice = missing = missing_pairs(ending, nature_helps=False)
@@ -370,13 +373,16 @@ class _NatureCares(_Game):
             if not agent.goes_on or not budget.goes_on():
                 return GameFound(lower, upper, choice, budget.iterations, False)
             improved = rows.improved(self.rows, values, -1.0, better * budget.floor)
-            if improved is not None:
+            rounds += 1
+            is_late = rounds > MOST_ROUNDS
+            if improved is not None and not is_late:
                 rows = improved
                 continue
             choice = np.where(self.is_open, self.best(values)[1], missing)
             nature = self.nature(choice, None)
             lower = np.where(self.is_open, -nature.upper, self.known)
             upper = np.maximum(lower, upper)
-            if budget.is_met(lower, upper) or better <= LEAST_BETTER or not nature.goes_on:
+            is_last = better <= LEAST_BETTER or is_late or not nature.goes_on
+            if is_last or budget.is_met(lower, upper):
                 return GameFound(lower, upper, choice, budget.iterations, nature.goes_on)
             better *= LESS

@@ -49,8 +49,12 @@ STALLED = 1e-14
 WIDER, WIDEST = 16.0, 300.0
 #: Values without a lower bound begin at minus this times the largest reward.
 PESSIMISM = 1e6
-#: Failed proofs make the estimate of the error larger.
-CAUTION = 4.0
+#: Failed proofs make the estimate of the error larger, and after some values count as stalled.
+CAUTION, MOST_CAUTION = 4.0, 500.0
+#: Values also count as stalled after so many sweeps.
+MOST_SWEEPS = 200_000
+#: Equations are not solved once values change by less than this: sweeps are more exact.
+EXACT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +182,8 @@ class _Run:
                 return self._found(False, False)
             rate = min(max(change / before, 1e-9), 1 - 1e-9) if before < math.inf else 0.5
             error = caution * change * rate / (1 - rate)
-            is_stalled = change <= STALLED
+            is_late = self._iterations > MOST_SWEEPS or caution > MOST_CAUTION
+            is_stalled = change <= STALLED or is_late
             if error <= CLOSE * width or is_stalled:
                 if not is_bounded:
                     return self._found(False, True)
@@ -193,7 +198,7 @@ class _Run:
                         return self._found(False, True)
             before = max(change, 1e-300)
             since_jump += 1
-            if since_jump >= SWEEPS_PER_JUMP and not is_stalled:
+            if since_jump >= SWEEPS_PER_JUMP and change > EXACT:
                 since_jump = 0
                 self._jump(self._values, self._choice, change)
 

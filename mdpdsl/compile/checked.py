@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from mdpdsl.compile.scope import Definition
 from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Read, Term, Type
 from mdpdsl.diagnostics import Diagnostic, Span
@@ -29,19 +31,45 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """A random number, drawn anew at each step."""
+    """A random number, drawn anew at each step.
+
+    If its distribution depends on unknown numbers, `terms` are the terms of its a and b, and the
+    spread is that at the values that the model has for them.
+    """
 
     name: str
     spread: Spread
+    terms: tuple[Term, Term] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Unknown:
+    """A number that is to be estimated; expressions read it as `Read("unknown", name)`."""
+
+    name: str
+    low: float
+    high: float
+    value: float | None  # a truth for simulation; None if the file gives none
+    span: Span
+
+    @property
+    def assumed(self) -> float:
+        """The value, or the middle of the range while there is none."""
+        return self.value if self.value is not None else (self.low + self.high) / 2
 
 
 @dataclass(frozen=True, eq=False)
 class Branch:
-    """One outcome of a rule: its probability (None: certain) and what it sets."""
+    """One outcome of a rule: its probability (None: certain) and what it sets.
+
+    The probability of an open branch (`?`) is unknown; `probability` is then its truth for
+    simulation, None if the file gives none.
+    """
 
     probability: Term | None
     updates: Mapping[str, Term]
     span: Span
+    is_open: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +173,7 @@ class CheckedModel:
     actions: Product
     symbols: Mapping[str, int]
     noises: tuple[Noise, ...]
+    unknowns: tuple[Unknown, ...]
     rules: tuple[Rule, ...]
     equations: Mapping[str, Term]
     rewards: tuple[Reward, ...]
@@ -172,6 +201,11 @@ class CheckedModel:
         """Whether the file defines any dynamics."""
         return bool(self.rules or self.equations or self.broken_actions)
 
+    @property
+    def unknown_values(self) -> dict[tuple[str, str], FloatArray]:
+        """The values of the unknown numbers, as expressions read them."""
+        return {("unknown", each.name): np.asarray(each.assumed) for each in self.unknowns}
+
 
 def spaces_alone(name: str, states: Product, actions: Product) -> CheckedModel:
     """Return a model with spaces and nothing else, for graphs that have no model file."""
@@ -187,6 +221,7 @@ def spaces_alone(name: str, states: Product, actions: Product) -> CheckedModel:
         actions=actions,
         symbols=symbols,
         noises=(),
+        unknowns=(),
         rules=(),
         equations={},
         rewards=(),

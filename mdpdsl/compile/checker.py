@@ -71,6 +71,7 @@ class _Checker:
             actions=declared.actions,
             symbols=self.scope.symbols,
             noises=declared.noises,
+            unknowns=(),
             rules=dynamics.rules,
             equations=dynamics.equations,
             rewards=rewards,

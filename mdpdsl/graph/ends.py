@@ -47,6 +47,7 @@ def close(graph: TransitionGraph) -> TransitionGraph:
         branch_rewards={},
         labels={name: states[kept] for name, states in graph.labels.items()},
         ends=None,
+        knowledge=None,
     )
     if not graph.has_dynamics:
         return spaces
@@ -235,6 +236,7 @@ def _with_ends(
         else np.where(n_pairs > 0, 1.0, 0.0) / np.count_nonzero(n_pairs),
         labels={name: np.append(states, states[mixed]) for name, states in graph.labels.items()},
         ends=np.append(ends, np.ones(len(mixed), np.bool_)),
+        knowledge=None,
         **rewards_of_pairs(graph, kept),
     )
 

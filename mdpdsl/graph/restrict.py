@@ -31,6 +31,7 @@ def restrict(graph: TransitionGraph, kept: BoolArray) -> TransitionGraph:
         initial=graph.initial[kept],
         labels={name: states[kept] for name, states in graph.labels.items()},
         ends=None if graph.ends is None or not graph.ends[kept].any() else graph.ends[kept],
+        knowledge=None if graph.knowledge is None else graph.knowledge.restricted(kept, kept_pairs),
         **chosen_rewards(graph, kept_pairs, kept_branches),
     )
 

@@ -17,6 +17,8 @@ from mdpdsl.representation import represented
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from mdpdsl.graph.knowledge import Knowledge
+
 StateArray = npt.NDArray[np.int32]
 
 #: The name of the reward that is declared without a name.
@@ -35,7 +37,7 @@ class TransitionGraph:
     episode is over: it has no pairs, and the next episode starts in an initial state.
 
     Named rewards belong to these pairs and branches: a copy with others (`dataclasses.replace`)
-    loses those that do not fit it.
+    loses those that do not fit it, and its knowledge if it has other pairs.
     """
 
     states: StateSpace
@@ -52,6 +54,7 @@ class TransitionGraph:
     ends: BoolArray | None = None  # [n_states]      None if there are none
     rewards: Mapping[str, FloatArray] = field(default_factory=dict)  # name -> [n_pairs], expected
     branch_rewards: Mapping[str, FloatArray] = field(default_factory=dict)  # name -> [n_branches]
+    knowledge: Knowledge | None = None  # of its rows, if the model file says what is not known
 
     def __post_init__(self) -> None:
         """Check the shapes of the arrays; the builder guarantees their contents, see `validate`."""
@@ -62,6 +65,8 @@ class TransitionGraph:
         assert len(self.initial) == self.n_states
         if self.rewards or self.branch_rewards:
             self._drop_rewards_that_do_not_fit()
+        if self.knowledge is not None and self.knowledge.n_pairs != self.n_pairs:
+            object.__setattr__(self, "knowledge", None)
 
     @property
     def n_states(self) -> int:
@@ -87,6 +92,18 @@ class TransitionGraph:
     def has_dynamics(self) -> bool:
         """Whether the transitions are known."""
         return self.n_branches > 0
+
+    @property
+    def has_truth(self) -> bool:
+        """Whether the transitions are known and true, so that they can be simulated."""
+        return self.has_dynamics and (self.knowledge is None or self.knowledge.has_truth)
+
+    @property
+    def to_learn(self) -> BoolArray:
+        """The pairs whose rows are to be estimated: all but those that are known, [n_pairs]."""
+        if self.knowledge is None:
+            return np.ones(self.n_pairs, np.bool_)
+        return ~self.knowledge.is_known
 
     @cached_property
     def pair_state(self) -> StateArray:
@@ -134,6 +151,8 @@ class TransitionGraph:
         for kind, named in (("reward", self.rewards), ("branch reward", self.branch_rewards)):
             for name, numbers in sorted(named.items()):
                 digest.update(f"{kind} {name}".encode() + numbers.tobytes())
+        if self.knowledge is not None:
+            self.knowledge.add_to(digest)
         return digest.hexdigest()[:16]
 
     def pair(self, state: int, action: int) -> int:

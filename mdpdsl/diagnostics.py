@@ -38,6 +38,7 @@ CODES = {
     "E508": "an action with no `on` line",
     "E509": "no state to start from",
     "E510": "a state that both ends and restarts",
+    "E511": "an unknown number that moves the state without noise",
     "E601": "an unknown parameter",
     "E602": "a parameter value of the wrong type",
     "E603": "a file that cannot be read",
@@ -47,6 +48,8 @@ CODES = {
     "W002": "an estimate with pairs that were never visited",
     "W003": "an estimate without the model's rewards",
     "W004": "a reward that is never earned",
+    "W005": "a `?` whose probability is known",
+    "W006": "an unknown number in a line with `?`",
 }
 
 

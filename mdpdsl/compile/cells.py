@@ -100,6 +100,18 @@ def point_window(variable: Variable, cells: IntArray) -> Window:
     return Window(first, masses.astype(np.float64))
 
 
+def range_window(variable: Variable, low: FloatArray, high: FloatArray) -> Window:
+    """Return the windows of all cells between [n, k] values, with a mass of 1 in each."""
+    first, last = _unrolled_cells(variable, low), _unrolled_cells(variable, high)
+    if variable.wraps:
+        last = np.minimum(last, first + variable.size - 1)
+    begin = first.min(axis=1)
+    width = int((last.max(axis=1) - begin).max()) + 1
+    cells = begin[:, None, None] + np.arange(width)
+    inside = (cells >= first[:, :, None]) & (cells <= last[:, :, None])
+    return Window(begin, inside.astype(np.float64))
+
+
 def covering_edges(variable: Variable, low: FloatArray, high: FloatArray) -> FloatArray:
     """Return the unrolled edges of the cells that each of [n] intervals meets, [n, w]."""
     first = _unrolled_cells(variable, low)

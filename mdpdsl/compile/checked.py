@@ -202,6 +202,20 @@ class CheckedModel:
         return bool(self.rules or self.equations or self.broken_actions)
 
     @property
+    def states_knowledge(self) -> bool:
+        """Whether the file says what is not known: it has a `?` or an unknown number."""
+        has_open = any(branch.is_open for rule in self.rules for branch in rule.branches)
+        return bool(self.unknowns) or has_open
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What has no value, so that the model cannot be simulated: unknown numbers, and `?`."""
+        names = [each.name for each in self.unknowns if each.value is None]
+        branches = (branch for rule in self.rules for branch in rule.branches)
+        is_open = any(branch.is_open and branch.probability is None for branch in branches)
+        return (*names, *["?"] * is_open)
+
+    @property
     def unknown_values(self) -> dict[tuple[str, str], FloatArray]:
         """The values of the unknown numbers, as expressions read them."""
         return {("unknown", each.name): np.asarray(each.assumed) for each in self.unknowns}

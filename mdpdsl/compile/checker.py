@@ -24,6 +24,7 @@ from mdpdsl.compile.explore_block import explore_settings
 from mdpdsl.compile.parameters import Override
 from mdpdsl.compile.property_check import check_query, property_scope
 from mdpdsl.compile.scope import COLUMN, REWARD, STATE_GUARD, Definition
+from mdpdsl.compile.spreads import initial_spread
 from mdpdsl.compile.terms import BOOL, INT, REAL, Term
 from mdpdsl.diagnostics import Span, did_you_mean, with_article
 from mdpdsl.graph.transition_graph import DEFAULT_REWARD
@@ -71,7 +72,7 @@ class _Checker:
             actions=declared.actions,
             symbols=self.scope.symbols,
             noises=declared.noises,
-            unknowns=(),
+            unknowns=declared.unknowns,
             rules=dynamics.rules,
             equations=dynamics.equations,
             rewards=rewards,
@@ -206,7 +207,7 @@ class _Checker:
                     item.name.span,
                 )
             return None
-        return domains.initial_spread(
+        return initial_spread(
             self.scope, item, self.declared.variables[name], self.declared.types[name]
         )
 

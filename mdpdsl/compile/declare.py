@@ -8,10 +8,11 @@ from typing import TypeVar
 import numpy as np
 
 from mdpdsl.compile import domains
-from mdpdsl.compile.checked import Noise
+from mdpdsl.compile.checked import Noise, Unknown
 from mdpdsl.compile.limits import MOST_ACTIONS
 from mdpdsl.compile.parameters import Override, override_parameters
 from mdpdsl.compile.scope import Definition
+from mdpdsl.compile.spreads import noise_spread
 from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Read, Type
 from mdpdsl.compile.typecheck import Scope
 from mdpdsl.diagnostics import Span, did_you_mean
@@ -43,6 +44,7 @@ class Declarations:
         self._declare_definitions(overrides)
         self._declare_actions()
         self._declare_states()
+        self.unknowns = self._unknowns(overrides)
         self.noises = self._noises()
         self.parameters, self.parameter_types = self._parameters()
         self.states = Product(tuple(self.variables.values()))
@@ -127,7 +129,12 @@ class Declarations:
             self.hold &= self.scope.declare(param.name, definition)
         for let in self.all(ast.Let):
             self.scope.declare(let.name, Definition("let", let.span, syntax=let.value))
-        self.hold &= override_parameters(self.scope, overrides)
+        for unknown in self.all(ast.Unknown):
+            read = Read("unknown", unknown.name.text, type=REAL, span=unknown.name.span)
+            definition = Definition("unknown", unknown.name.span, read)
+            self.hold &= self.scope.declare(unknown.name, definition)
+        unknowns = [name for name, d in self.scope.definitions.items() if d.kind == "unknown"]
+        self.hold &= override_parameters(self.scope, overrides, unknowns)
         for param in self.all(ast.Param):  # in file order, before anything uses them
             if param.name.text in self.scope.definitions:
                 self.scope.definition_term(param.name.text)
@@ -225,17 +232,31 @@ class Declarations:
         kind = Type("enum", frozenset({text}))
         return Constant(float(self.scope.symbol(text)), type=kind, span=span)
 
+    def _unknowns(self, overrides: Mapping[str, Override]) -> tuple[Unknown, ...]:
+        found: dict[str, Unknown] = {}
+        for statement in self.all(ast.Unknown):
+            name = statement.name.text
+            definition = self.scope.definitions.get(name)
+            if name in found or definition is None or definition.kind != "unknown":
+                continue  # already reported: reserved, or declared twice
+            number = domains.unknown_number(self.scope, statement, overrides.get(name))
+            if number is None:
+                self.hold = False
+            else:
+                found[name] = number
+        return tuple(found.values())
+
     def _noises(self) -> tuple[Noise, ...]:
         found = []
         for statement in self.all(ast.Noise):
-            spread = domains.spread(self.scope, statement.distribution)
+            spread, terms = noise_spread(self.scope, statement.distribution, self.unknowns)
             kind = REAL
             if spread is not None and spread.values is not None:
                 kind = INT if bool(np.all(spread.values == np.rint(spread.values))) else REAL
             read = Read("noise", statement.name.text, type=kind, span=statement.name.span)
             known = Definition("noise", statement.name.span, read if spread else None)
             if self.scope.declare(statement.name, known) and spread is not None:
-                found.append(Noise(statement.name.text, spread))
+                found.append(Noise(statement.name.text, spread, terms))
             else:
                 self.hold = False
         return tuple(found)
@@ -256,6 +277,9 @@ class Declarations:
                 values[param.name.text] = bool(term.value)
             else:
                 values[param.name.text] = int(term.value) if term.type == INT else term.value
+        for unknown in self.unknowns:
+            if unknown.value is not None:
+                values[unknown.name], types[unknown.name] = unknown.value, REAL
         return values, types
 
     def _type_lets(self) -> None:

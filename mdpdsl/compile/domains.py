@@ -1,4 +1,4 @@
-"""The domains and distributions in a model file, with their expressions evaluated."""
+"""The domains in a model file, and the ranges of unknown numbers, evaluated."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 
 import numpy as np
 
-from mdpdsl.compile.checked import Spread
+from mdpdsl.compile.checked import Unknown
 from mdpdsl.compile.expressions import constant_value
+from mdpdsl.compile.parameters import Override, constant_of
 from mdpdsl.compile.scope import FIXED, Definition
 from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Type
 from mdpdsl.compile.typecheck import Scope
-from mdpdsl.diagnostics import did_you_mean
+from mdpdsl.diagnostics import Diagnostic
 from mdpdsl.graph.space import SET_TOLERANCE, Variable
 from mdpdsl.syntax import ast
+from mdpdsl.syntax.format import format_statement
 
 #: Larger integers are not exact as floating-point numbers.
 LARGEST_INTEGER = 2**53
@@ -21,7 +23,6 @@ LARGEST_INTEGER = 2**53
 MOST_CELLS = 1_000_000
 #: So must larger bounds; up to this one, widths and squares stay finite.
 LARGEST_REAL = 1e100
-PROBABILITY_TOLERANCE = 1e-9
 
 
 def fixed_number(scope: Scope, expression: ast.Expr, wanted: Type = REAL) -> float | None:
@@ -77,134 +78,38 @@ def is_enumeration(scope: Scope, domain: ast.SetDomain) -> bool:
     )
 
 
-def spread(scope: Scope, distribution: ast.Distribution) -> Spread | None:
-    """Evaluate a distribution of numbers."""
-    if isinstance(distribution, ast.DiscreteDistribution):
-        values = [fixed_number(scope, value) for value, _ in distribution.weights]
-        probabilities = weights(scope, distribution)
-        if probabilities is None or any(value is None for value in values):
+def unknown_number(
+    scope: Scope, statement: ast.Unknown, override: Override | None
+) -> Unknown | None:
+    """Evaluate the range of an unknown number, and its truth for simulation, if it has one."""
+    name = statement.name.text
+    low, high = fixed_number(scope, statement.low), fixed_number(scope, statement.high)
+    value = None if statement.value is None else fixed_number(scope, statement.value)
+    if low is None or high is None or (value is None) != (statement.value is None):
+        return None
+    if max(abs(low), abs(high)) > LARGEST_REAL:
+        limits = f"use numbers between {-LARGEST_REAL:g} and {LARGEST_REAL:g}"
+        scope.report("E402", "the range is too wide", statement.span, limits)
+        return None
+    if low >= high:
+        hint = f"write `[{high:g}, {low:g}]`" if low > high else f"write `param {name} = {low:g}`"
+        message = f"the range from {low:g} to {high:g} has no room for an unknown number"
+        scope.report("E401", message, statement.low.span.to(statement.high.span), hint)
+        return None
+    if value is not None and not low <= value <= high:
+        assert statement.value is not None
+        message = f"the value {value:g} of `{name}` is outside its range [{low:g}, {high:g}]"
+        scope.report("E402", message, statement.value.span, "widen the range, or change the value")
+        return None
+    if override is not None:
+        given = constant_of(name, override)
+        if given is None or not given.type.is_number or not low <= given.value <= high:
+            message = f"`{name}` must be a number from {low:g} to {high:g}, not `{override}`"
+            help_text = f"the model declares {format_statement(statement)}"
+            scope.diagnostics.append(Diagnostic("E602", message, None, help_text))
             return None
-        return Spread("discrete", values=np.array(values, float), probabilities=probabilities)
-    family, span = distribution.family.text, distribution.family.span
-    if family not in ("normal", "uniform"):
-        help_text = did_you_mean(family, ("normal", "uniform"))
-        help_text = (
-            help_text or "use `normal(mean, sd)`, `uniform(low, high)` or `{value: probability, …}`"
-        )
-        scope.report("E206", f"unknown distribution `{family}`", span, help_text)
-        return None
-    if len(distribution.arguments) != 2:
-        needs = "mean, standard deviation" if family == "normal" else "low, high"
-        given = len(distribution.arguments)
-        scope.report(
-            "E206", f"`{family}` takes 2 arguments ({needs}), not {given}", distribution.span
-        )
-        return None
-    a, b = (fixed_number(scope, argument) for argument in distribution.arguments)
-    if a is None or b is None:
-        return None
-    if max(abs(a), abs(b)) > LARGEST_REAL:
-        scope.report(
-            "E402",
-            "the distribution is too wide",
-            distribution.span,
-            f"use numbers between {-LARGEST_REAL:g} and {LARGEST_REAL:g}",
-        )
-        return None
-    if family == "normal" and b < 0:
-        scope.report(
-            "E402", f"the standard deviation {b:g} is negative", distribution.arguments[1].span
-        )
-        return None
-    if family == "uniform" and b < a:
-        scope.report(
-            "E401",
-            f"the interval from {a:g} to {b:g} is reversed",
-            distribution.span,
-            f"write `uniform({b:g}, {a:g})`",
-        )
-        return None
-    if b == (0 if family == "normal" else a):
-        return Spread("discrete", values=np.array([a]), probabilities=np.ones(1))
-    return Spread(family, a, b)
-
-
-def initial_spread(
-    scope: Scope, item: ast.InitItem, variable: Variable, value_type: Type
-) -> Spread | None:
-    """Evaluate the initial distribution of a variable; an enumeration's values are indices."""
-    if isinstance(item.value, ast.NamedDistribution):
-        if variable.kind != "real":
-            scope.report(
-                "E403",
-                f"`{variable.name}` is not real, so it cannot have a continuous distribution",
-                item.value.span,
-                "list its values: `~ {value: probability, …}`",
-            )
-            return None
-        return spread(scope, item.value)
-    if isinstance(item.value, ast.DiscreteDistribution):
-        expressions = [value for value, _ in item.value.weights]
-        probabilities = weights(scope, item.value)
-    else:
-        expressions, probabilities = [item.value], np.ones(1)
-    values = [_initial_value(scope, value, variable, value_type) for value in expressions]
-    known = [value for value in values if value is not None]
-    if probabilities is None or len(known) < len(values):
-        return None
-    return Spread("discrete", values=np.array(known), probabilities=probabilities)
-
-
-def _initial_value(
-    scope: Scope, expression: ast.Expr, variable: Variable, value_type: Type
-) -> float | None:
-    term = scope.term(expression, FIXED, value_type)
-    if term is None:
-        return None
-    value, fault = constant_value(term)
-    if fault is not None or not math.isfinite(value):
-        scope.report("E507", fault.message if fault else "not a finite number", expression.span)
-        return None
-    if variable.kind == "enum":
-        member = _member_name(scope, float(value))
-        return float(variable.members.index(member)) if member in variable.members else None
-    is_outside = variable.indices(np.array([float(value)]))[0] < 0
-    if variable.edges is not None and not variable.wraps:
-        is_outside = not variable.edges[0] <= value <= variable.edges[-1]
-    if is_outside:
-        scope.report(
-            "E402",
-            f"{variable.name} = {value:g} is out of range",
-            expression.span,
-            f"the model declares {variable.describe()}",
-        )
-        return None
-    return float(value)
-
-
-def _member_name(scope: Scope, symbol: float) -> str:
-    return next(name for name, number in scope.symbols.items() if number == int(symbol))
-
-
-def weights(scope: Scope, distribution: ast.DiscreteDistribution) -> np.ndarray | None:
-    """Evaluate the probabilities of a discrete distribution; report invalid ones."""
-    found = []
-    for _, expression in distribution.weights:
-        probability = fixed_number(scope, expression)
-        if probability is not None and not 0 <= probability <= 1:
-            scope.report(
-                "E502", f"the probability {probability:g} is outside [0, 1]", expression.span
-            )
-            probability = None
-        found.append(probability)
-    known = [p for p in found if p is not None]
-    if len(known) < len(found):
-        return None
-    total = math.fsum(known)
-    if abs(total - 1) > PROBABILITY_TOLERANCE:
-        scope.report("E501", f"probabilities sum to {total:.10g}, not 1", distribution.span)
-        return None
-    return np.array(known) / total
+        value = given.value
+    return Unknown(name, low, high, value, statement.span)
 
 
 def _is_member(definition: Definition) -> bool:

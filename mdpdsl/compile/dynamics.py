@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from mdpdsl.compile.checked import Branch, Rule
 from mdpdsl.compile.declare import Declarations
+from mdpdsl.compile.open_branches import branch_weight, report_unsmooth, settled_branches
 from mdpdsl.compile.scope import GUARD, UPDATE
 from mdpdsl.compile.table_blocks import table_rules
-from mdpdsl.compile.terms import BOOL, REAL, Term, reads
-from mdpdsl.diagnostics import did_you_mean, with_article
+from mdpdsl.compile.terms import BOOL, Term, reads
+from mdpdsl.diagnostics import Span, did_you_mean, with_article
 from mdpdsl.syntax import ast
 
 
@@ -24,6 +25,7 @@ class Dynamics:
         self.equations = self._equations()
         self.rules = self._rules()
         self._actions_without_lines()
+        self._unsmooth_laws()
 
     def _equations(self) -> dict[str, Term]:
         equations: dict[str, Term] = {}
@@ -118,15 +120,19 @@ class Dynamics:
             return None
         first, last = statement.branches[0].span, statement.branches[-1].span
         return Rule(
-            actions, guard, statement.is_otherwise, tuple(branches), statement.span, first.to(last)
+            actions,
+            guard,
+            statement.is_otherwise,
+            settled_branches(self.scope, branches),
+            statement.span,
+            first.to(last),
         )
 
     def _branch(self, syntax: ast.Branch) -> Branch | None:
         is_good = True
-        probability = None
+        probability, is_open = None, False
         if syntax.probability is not None:
-            probability = self.scope.term(syntax.probability, GUARD, REAL)
-            is_good = probability is not None
+            probability, is_open, is_good = branch_weight(self.scope, syntax.probability)
         updates: dict[str, Term] = {}
         for update in syntax.updates:
             name = update.name.text
@@ -146,7 +152,7 @@ class Dynamics:
                 is_good = False
             else:
                 updates[name] = term
-        return Branch(probability, updates, syntax.span) if is_good else None
+        return Branch(probability, updates, syntax.span, is_open) if is_good else None
 
     def _report_cycle(self, equations: Mapping[str, Term], updates: Mapping[str, Term]) -> bool:
         """Report cycles among next values; a cycle through equations alone is reported once."""
@@ -166,6 +172,24 @@ class Dynamics:
             help_text = f"use the current value `{cycle[0]}` instead"
         self.scope.report("E204", message, terms[cycle[0]].span, help_text)
         return True
+
+    def _unsmooth_laws(self) -> None:
+        """Report updates that move with an unknown number without noise, each once."""
+        if not self.declared.unknowns or not self.declared.hold:
+            return
+        variables, noises = self.declared.variables, self.declared.noises
+        every = [branch.updates for rule in self.rules for branch in rule.branches] or [{}]
+        reported: set[Span] = set()
+        for updates in every:
+            terms = {**self.equations, **updates}
+            n_before = len(self.scope.diagnostics)
+            report_unsmooth(self.scope, terms, variables, noises)
+            found = self.scope.diagnostics[n_before:]
+            new = [each for each in found if each.span not in reported]
+            self.scope.diagnostics[n_before:] = new
+            reported |= {each.span for each in new if each.span is not None}
+        if reported:
+            self.declared.hold = False
 
     def _actions_without_lines(self) -> None:
         if self.equation_names or not (self.rules or self.broken_actions):

@@ -18,6 +18,7 @@ import numpy as np
 
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.initial import initial_distribution, no_start
+from mdpdsl.compile.known_rows import KnowledgeBuffer
 from mdpdsl.compile.limits import (
     MOST_NODES,
     MOST_STATES,
@@ -35,6 +36,7 @@ from mdpdsl.compile.search import search_states
 from mdpdsl.compile.transitions import TransitionKernel, count_points
 from mdpdsl.diagnostics import Diagnostic
 from mdpdsl.graph.analysis import reachable_states
+from mdpdsl.graph.knowledge import with_possible_rows
 from mdpdsl.graph.restrict import restrict
 from mdpdsl.graph.space import ActionSpace, BoolArray, FloatArray, IntArray, StateSpace
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -79,12 +81,17 @@ def expand(
     keeps_all_states: bool = False,
     most_states: int | None = None,
     progress: Progress | None = None,
+    learns_all: bool = False,
 ) -> Expansion:
-    """Build the transition graph of a model; call `progress` with the states done and in total."""
+    """Build the transition graph of a model; call `progress` with the states done and in total.
+
+    If the model says what is not known, the graph has that knowledge. Then `learns_all` says that
+    rows that are written out are to be learned as well.
+    """
     begin = time.perf_counter()
     graph = integration = None
     try:
-        expander = _Expander(model, most_states, progress)
+        expander = _Expander(model, most_states, progress, learns_all)
         graph = expander.graph(keeps_all_states)
         diagnostics = expander.diagnostics
         if any(d.is_error for d in diagnostics):
@@ -98,13 +105,18 @@ def expand(
 
 class _Expander:
     def __init__(
-        self, model: CheckedModel, most_states: int | None, progress: Progress | None
+        self,
+        model: CheckedModel,
+        most_states: int | None,
+        progress: Progress | None,
+        learns_all: bool,
     ) -> None:
         if model.states.size > 2**62:
             raise too_many_states(model, most_states or MOST_STATES)
         self.model = model
         self.most_states = most_states
         self.progress = progress
+        self.learns_all = learns_all
         self.actions = ActionSpace(model.actions)
         single = tuple(rule.span for rule in model.rules if len(rule.actions) == 1)
         self.problems = Problems(model.states, self.actions, single)
@@ -118,6 +130,9 @@ class _Expander:
             size = f"{self.kernel.n_nodes:,} points and noise values per state and action"
             raise TooLargeError(model, size, "use fewer points per cell, or fewer noise values")
         self.batch = max(1, BATCH // max(self._row_size(), model.actions.size // 8))
+        self.knowledge = (
+            KnowledgeBuffer(model, self.problems, self.initial) if model.states_knowledge else None
+        )
         self.diagnostics: list[Diagnostic] = []
 
     def graph(self, keeps_all_states: bool) -> TransitionGraph | None:
@@ -127,10 +142,11 @@ class _Expander:
             self.diagnostics = [no_start(model)]
             return None
         keeps_all = keeps_all_states or model.keeps_all_states or not model.has_dynamics
+        possible = self.kernel if self.knowledge is None else self.knowledge.possible
         codes = (
             None
             if keeps_all
-            else search_states(self.kernel, self.initial[0], self.batch, self.most_states)
+            else search_states(possible, self.initial[0], self.batch, self.most_states)
         )
         limit = self.most_states or MOST_STATES
         if codes is None:
@@ -140,7 +156,9 @@ class _Expander:
         self.problems = self.kernel.renew_problems()
         graph = self._assemble(codes)
         if not keeps_all and model.has_dynamics and len(codes) == model.states.size:
-            is_reached = reachable_states(graph) if graph.has_dynamics else graph.initial > 0
+            is_reached = graph.initial > 0
+            if graph.has_dynamics:
+                is_reached = reachable_states(with_possible_rows(graph))
             graph = restrict(graph, is_reached)
         self._report_stuck(graph)
         self.diagnostics = self.problems.diagnostics(lambda found: graph.states.indices(found) >= 0)
@@ -210,6 +228,8 @@ class _Expander:
         done = 0
         for batch, found in self._batches(codes):
             rows.add(batch, found, states)
+            if self.knowledge is not None:
+                self.knowledge.add(batch, states)
             is_first, done = done == 0, done + len(batch)
             check_memory(model, rows.successors.size * (len(codes) / done - 1))
             if is_first:
@@ -227,6 +247,9 @@ class _Expander:
             initial=initial,
             labels=labels,
             ends=ends,
+            knowledge=None
+            if self.knowledge is None
+            else self.knowledge.knowledge(not model.missing, learns_all=self.learns_all),
             **rows.rewards(),
         )
 

@@ -80,8 +80,13 @@ def merge_rows(action: int, moves: list[Moves], n_codes: int) -> Merged | None:
     return _merge_sorted(action, moves, n_codes)
 
 
-def join_rows(parts: list[Merged], n_rows: int, n_actions: int) -> Transitions:
-    """Combine the rows of all actions, with pairs ordered by state and action."""
+def join_rows(
+    parts: list[Merged], n_rows: int, n_actions: int, *, is_whole: bool = True
+) -> Transitions:
+    """Combine the rows of all actions, with pairs ordered by state and action.
+
+    Rounding errors in the sums of rows that are whole are removed.
+    """
     columns = [part for part in parts if isinstance(part, MergedColumns)]
     width = max((len(part.targets) for part in columns), default=0)
     if columns and len(columns) == len(parts) and n_rows * n_actions * width <= _MOST_PADDED:
@@ -92,7 +97,7 @@ def join_rows(parts: list[Merged], n_rows: int, n_actions: int) -> Transitions:
     pairs = np.flatnonzero(counts)
     ends = np.cumsum(counts)
     starts = np.append(ends[pairs] - counts[pairs], len(targets))
-    if len(pairs):
+    if len(pairs) and is_whole:
         sums = np.add.reduceat(probabilities, starts[:-1])
         if np.abs(sums - 1).max() > ROUNDING:
             probabilities /= np.repeat(sums, np.diff(starts))

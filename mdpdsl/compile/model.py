@@ -47,8 +47,10 @@ class Model:
         keeps_all_states: bool = False,
         most_states: int | None = None,
         progress: Progress | None = None,
+        learns_all: bool = False,
     ) -> None:
         self.source = source
+        self.learns_all = learns_all
         self._options = (keeps_all_states, most_states, progress)
         self._parsed: Parsed = parse(source)
         self.checked: CheckedModel = check(self._parsed, parameters or {})
@@ -98,7 +100,13 @@ class Model:
     def options(self) -> dict[str, Any]:
         """The options for building the graph, as a run directory records them."""
         keeps_all_states, most_states, _ = self._options
-        return {"all_states": keeps_all_states, "max_states": most_states}
+        learned = {"learn": "all"} if self.learns_all else {}
+        return {"all_states": keeps_all_states, "max_states": most_states, **learned}
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What has no value, so that the model cannot be simulated: unknown numbers, and `?`."""
+        return self.checked.missing
 
     def over_all_states(self) -> Model:
         """Return the same model over the whole product of its variables."""
@@ -111,6 +119,7 @@ class Model:
             keeps_all_states=True,
             most_states=most_states,
             progress=progress,
+            learns_all=self.learns_all,
         )
 
     @property
@@ -178,6 +187,7 @@ class Model:
             keeps_all_states=keeps_all_states,
             most_states=most_states,
             progress=progress,
+            learns_all=self.learns_all,
         )
 
     def _located(self, diagnostics: tuple[Diagnostic, ...] | list[Diagnostic]) -> list[Diagnostic]:

@@ -12,9 +12,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdpdsl.compile.cells import Window, covering_edges, point_window, window_masses
-from mdpdsl.compile.checked import CheckedModel, Spread
+from mdpdsl.compile.cells import (
+    NORMAL_REACH,
+    Window,
+    covering_edges,
+    point_window,
+    range_window,
+    window_masses,
+)
+from mdpdsl.compile.checked import CheckedModel, Noise, Spread
+from mdpdsl.compile.enclosures import enclose
 from mdpdsl.compile.expressions import Array, Evaluated, Frame, evaluate
+from mdpdsl.compile.laws import Laws
 from mdpdsl.compile.noise import Affine, OutcomePlan
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.quadrature import (
@@ -62,11 +71,16 @@ class OutcomeKernel:
         self.model = model
         self.problems = problems
         self.refinement = 1
+        self.laws = Laws(model)
+        self.covers_ranges = False  # whether unknown numbers have any value of their ranges
         self._position = {v.name: i for i, v in enumerate(model.states.variables)}
         self._cells_of: tuple[IntArray, dict[int, IntArray]] = (np.zeros(0, np.int64), {})
 
     def moves(self, plan: OutcomePlan, start: Start, action: int) -> Iterator[Moves]:
         """Return where an outcome leads from each row."""
+        if self.covers_ranges and self.laws.moves(plan):
+            yield from self._covering_moves(plan, start, action)
+            return
         points = start
         start = self._with_noise_nodes(plan, start, action)
         cells, frame = self._certain_cells(plan, start, action)
@@ -97,6 +111,62 @@ class OutcomeKernel:
             windows[name] = self._exact_window(name, affine, start, frame, action)
         names = sorted(windows, key=lambda name: windows[name].masses.shape[2])
         yield from self._multiply(names[0::2], names[1::2], windows, start)
+
+    def _covering_moves(self, plan: OutcomePlan, start: Start, action: int) -> Iterator[Moves]:
+        """Return wherever an outcome may lead for any values of the unknown numbers.
+
+        A variable whose noise is integrated numerically may lead anywhere.
+        """
+        if plan.discrete:
+            nodes, weights = discrete_nodes(plan.discrete)
+            start = _crossed(start, [noise.name for noise in plan.discrete], nodes, weights)
+        frame = self._with_present_values(plan, start.frame)
+        n, k = start.weights.shape
+        windows: dict[str, Window] = {}
+        for name in plan.order:
+            variable, affine = self._variable(name), plan.exact.get(name)
+            if affine is not None:
+                low, high = self._reach(affine, frame)
+                windows[name] = range_window(variable, low.reshape(n, k), high.reshape(n, k))
+            elif name in plan.steady and not self.laws.reads_numbers(plan.terms[name]):
+                values = self._values(plan.terms[name], frame, start, action)
+                cells = self._certain_cell(variable, values)
+                windows[name] = point_window(variable, np.maximum(cells, 0).reshape(n, k))
+                frame = frame.extended({("next", name): _following(variable, values)})
+            else:
+                everywhere = np.ones((n, k, variable.size))
+                windows[name] = Window(np.zeros(n, np.int64), everywhere)
+        names = sorted(windows, key=lambda name: windows[name].masses.shape[2])
+        yield from self._multiply(names[0::2], names[1::2], windows, start)
+
+    def _reach(self, affine: Affine, frame: Frame) -> tuple[FloatArray, FloatArray]:
+        """Return the least and the largest value of a next value, but for negligible tails."""
+        box, noises = self.laws.box, {noise.name: noise for noise in self.model.noises}
+        found = enclose(affine.constant, frame, box)
+        low, high = frame.full(found.lower), frame.full(found.upper)
+        for name, coefficient in affine.coefficients.items():
+            slope = enclose(coefficient, frame, box)
+            ends = [end for number in self._noise_range(noises[name]) for end in number]
+            products = [side * end for side in (slope.lower, slope.upper) for end in ends]
+            low = low + np.minimum.reduce(products)
+            high = high + np.maximum.reduce(products)
+        for bound, is_lower in zip(affine.clip, (True, False), strict=True):
+            if bound is not None:
+                limit = enclose(bound, frame, box)
+                cut = np.maximum if is_lower else np.minimum
+                low, high = cut(low, limit.lower), cut(high, limit.upper)
+        return low, high
+
+    def _noise_range(self, noise: Noise) -> tuple[tuple[float, float], ...]:
+        """Return the range of a noise, as ranges of its two ends."""
+        a, b = (noise.spread.a,) * 2, (noise.spread.b,) * 2
+        if noise.terms is not None:
+            found = [enclose(term, Frame(1, {}), self.laws.box) for term in noise.terms]
+            a, b = ((float(f.lower.min()), float(f.upper.max())) for f in found)
+        if noise.spread.family == "uniform":
+            return a, b
+        reach = NORMAL_REACH * b[1]
+        return ((a[0] - reach, a[1] + reach),)
 
     def _cells(self, codes: IntArray, position: int) -> IntArray:
         """Return the cells of a variable, cached because the branches of a batch share them."""
@@ -180,20 +250,23 @@ class OutcomeKernel:
                 continue
             variable = self._variable(name)
             values = self._values(plan.terms[name], frame, start, action)
-            if variable.kind == "enum":
-                members = np.array([self.model.symbols[m] for m in variable.members])
-                index = np.full(max(self.model.symbols.values()) + 1, -1)
-                index[members] = np.arange(len(members))
-                cells[name] = index[values.astype(np.int64)]
-            elif variable.kind == "int":  # its type guarantees an integer
-                offset = values - variable.low
-                outside = (offset < 0) | (offset >= variable.size)
-                cells[name] = np.where(outside, -1, offset).astype(np.int64)
-            else:
-                cells[name] = variable.indices(values)
+            cells[name] = self._certain_cell(variable, values)
             self._report_outside(variable, cells[name], values, plan, start, action)
             frame = frame.extended({("next", name): _following(variable, values)})
         return cells, frame
+
+    def _certain_cell(self, variable: Variable, values: FloatArray) -> IntArray:
+        """Return the cells of next values of a variable; -1 for those out of its range."""
+        if variable.kind == "enum":
+            members = np.array([self.model.symbols[m] for m in variable.members])
+            index = np.full(max(self.model.symbols.values()) + 1, -1)
+            index[members] = np.arange(len(members))
+            return np.asarray(index[values.astype(np.int64)])
+        if variable.kind == "int":  # its type guarantees an integer
+            offset = values - variable.low
+            outside = (offset < 0) | (offset >= variable.size)
+            return np.where(outside, -1, offset).astype(np.int64)
+        return variable.indices(values)
 
     def _values(self, term: Term, frame: Frame, start: Start, action: int) -> FloatArray:
         """Evaluate an update; report values that are not finite."""

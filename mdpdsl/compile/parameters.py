@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,13 +17,20 @@ from mdpdsl.syntax.parse import parse_expression
 Override = bool | int | float | str
 
 
-def override_parameters(scope: Scope, overrides: Mapping[str, Override]) -> bool:
-    """Replace defaults by given values; report unknown names and wrong types."""
+def override_parameters(
+    scope: Scope, overrides: Mapping[str, Override], unknowns: Sequence[str] = ()
+) -> bool:
+    """Replace defaults by given values; report names that do not exist and wrong types.
+
+    The values of unknown numbers are left to those who know their ranges.
+    """
     is_good = True
     params = [name for name, d in scope.definitions.items() if d.kind == "param"]
     for name, given in overrides.items():
+        if name in unknowns:
+            continue
         if name not in params:
-            scope.diagnostics.append(_unknown(name, params))
+            scope.diagnostics.append(_unknown(name, [*params, *unknowns]))
             is_good = False
             continue
         default = scope.definition_term(name)

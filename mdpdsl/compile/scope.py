@@ -42,9 +42,12 @@ class Place:
 
 FIXED = Place("a value that must be known before the model runs", frozenset())
 STATE_GUARD = Place("a condition on states", frozenset({"state"}))
-GUARD = Place("a guard or a probability", frozenset({"state", "action"}))
+GUARD = Place("a guard", frozenset({"state", "action"}))
+TRUTH = Place("the truth of a `?`", frozenset({"state", "action"}))
+PROBABILITY = Place("a probability", frozenset({"state", "action", "unknown"}))
+SPREAD = Place("a distribution of noise", frozenset({"unknown"}))
 REWARD = Place("a reward", frozenset({"state", "action", "next"}))
-UPDATE = Place("an update", frozenset({"state", "action", "noise", "next"}))
+UPDATE = Place("an update", frozenset({"state", "action", "noise", "next", "unknown"}))
 PROPERTY = Place("a property", frozenset({"state", "label"}))
 COLUMN = Place("a column of the log", frozenset({"column"}))
 
@@ -53,6 +56,7 @@ KIND_WORDS = {
     "action": "the action",
     "noise": "the noise",
     "next": "the next value of",
+    "unknown": "the unknown number",
 }
 
 
@@ -60,10 +64,14 @@ KIND_WORDS = {
 class Definition:
     """The meaning of a name: a term, or a `let` or `param` that is typed on first use."""
 
-    kind: str  # param, let, state, action, noise, member
+    kind: str  # param, let, state, action, noise, unknown, member
     span: Span
     term: Term | None = None
     syntax: ast.Expr | None = None
+
+
+def _word(kind: str) -> str:
+    return "unknown number" if kind == "unknown" else kind
 
 
 @dataclass(eq=False)
@@ -96,7 +104,7 @@ class Names:
                 return True
             self.report(
                 "E202",
-                f"`{text}` is already declared as {with_article(other.kind)}",
+                f"`{text}` is already declared as {with_article(_word(other.kind))}",
                 name.span,
                 "choose another name, or remove one of the two",
             )
@@ -125,5 +133,7 @@ class Names:
             "next": "next values can be used only in updates, equations and rewards",
             "action": "conditions on the action belong in an `on` line",
             "state": "use only numbers, params, and lets that do not depend on variables",
+            "unknown": "unknown numbers may occur in probabilities of branches, in updates and "
+            "equations, and in `normal` and `uniform` noise",
         }
         self.report("E205", f"{what} cannot be used in {place.name}", span, hints[kind])

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mdpdsl.compile.checked import Branch, Rule
-from mdpdsl.compile.scope import GUARD
-from mdpdsl.compile.terms import BOOL, REAL, Apply, Constant, Read, Term, Type
+from mdpdsl.compile.open_branches import branch_weight, settled_branches
+from mdpdsl.compile.terms import BOOL, Apply, Constant, Read, Term, Type
 from mdpdsl.compile.typecheck import Scope
 from mdpdsl.diagnostics import Span
 from mdpdsl.graph.space import Variable
@@ -48,19 +48,20 @@ def table_rules(
     kind = Type("enum", frozenset(variable.members))
     rules = []
     for row in rows:
-        terms = [scope.term(cell, GUARD, REAL) for cell in row.cells]
-        probabilities = [term for term in terms if term is not None]
-        if len(probabilities) < len(terms):
+        weights = [branch_weight(scope, cell) for cell in row.cells]
+        if not all(is_right for _, _, is_right in weights):
             return None
         read = Read("state", name, type=kind, span=row.label.span)
         here = _member(scope, row.label.name, row.label.span)
         guard = Apply("==", (read, here), type=BOOL, span=row.label.span)
-        branches = tuple(
-            Branch(probability, {name: _member(scope, column, probability.span)}, probability.span)
-            for column, probability in zip(columns, probabilities, strict=True)
-        )
+        branches = [
+            Branch(probability, {name: _member(scope, column, cell.span)}, cell.span, is_open)
+            for column, cell, (probability, is_open, _) in zip(
+                columns, row.cells, weights, strict=True
+            )
+        ]
         span = row.cells[0].span.to(row.cells[-1].span)
-        rules.append(Rule(actions, guard, False, branches, row.span, span))
+        rules.append(Rule(actions, guard, False, settled_branches(scope, branches), row.span, span))
     return rules
 
 
@@ -118,4 +119,6 @@ def _split(
 def _text(cell: ast.Expr) -> str:
     if isinstance(cell, ast.Name):
         return cell.name
+    if isinstance(cell, ast.Open):
+        return "?"
     return cell.text if isinstance(cell, ast.Number) else "(…)"

@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
+from mdpdsl.compile.branch_probabilities import branch_probabilities
 from mdpdsl.compile.checked import Branch, CheckedModel, Discretization, Rule
 from mdpdsl.compile.expressions import Array, Frame, evaluate
 from mdpdsl.compile.limits import check_memory
-from mdpdsl.compile.merge import ROUNDING, Merged, MergedRows, Transitions, join_rows, merge_rows
+from mdpdsl.compile.merge import Merged, MergedRows, Transitions, join_rows, merge_rows
 from mdpdsl.compile.noise import OutcomePlan, plan_outcome
 from mdpdsl.compile.outcome import Moves, OutcomeKernel, Start, report_faults
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.terms import Term
-from mdpdsl.diagnostics import Span
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, Product
-
-#: How far a sum of probabilities may be from 1, and a probability outside [0, 1].
-PROBABILITY_TOLERANCE = 1e-9
 
 
 class TransitionKernel:
-    """Computes the transitions of one model."""
+    """Computes the transitions of one model, at the values that it has for unknown numbers."""
+
+    is_whole = True  # whether the probabilities of a pair sum to 1
 
     def __init__(
         self, model: CheckedModel, problems: Problems, initial: tuple[IntArray, FloatArray]
@@ -80,7 +79,8 @@ class TransitionKernel:
 
     def frame(self, codes: IntArray) -> Frame:
         """Return the values of all variables in some states; real ones at the centres of cells."""
-        return Frame(len(codes), state_values(self.model, codes))
+        values = state_values(self.model, codes) | self.model.unknown_values
+        return Frame(len(codes), values)
 
     def holds(self, guard: Term, frame: Frame, codes: IntArray, action: int | None) -> BoolArray:
         """Evaluate a condition; report its faults."""
@@ -99,12 +99,12 @@ class TransitionKernel:
             self._report_both(frame.take(both, len(both)), codes[both])
         moving = np.flatnonzero(~(restarts | ends))
         if len(moving) < len(codes):
-            parts += self._restarting(np.flatnonzero(restarts & ~ends))
+            parts += self.restarting(np.flatnonzero(restarts & ~ends))
             frame = frame.take(moving, len(moving))
         moving_codes = codes[moving]
         for action in range(self.model.actions.size):
             parts += self._merged(moving_codes, moving, frame, action)
-        return join_rows(parts, len(codes), self.model.actions.size)
+        return join_rows(parts, len(codes), self.model.actions.size, is_whole=self.is_whole)
 
     def _report_both(self, frame: Frame, codes: IntArray) -> None:
         """Report states that end and restart, at each pair of lines that say so."""
@@ -121,7 +121,8 @@ class TransitionKernel:
                     related=restart.span,
                 )
 
-    def _restarting(self, rows: IntArray) -> Iterator[MergedRows]:
+    def restarting(self, rows: IntArray) -> Iterator[MergedRows]:
+        """Return the branches of states that restart, whatever the action."""
         targets, probabilities = self.initial
         counts = np.full(len(rows), len(targets))
         check_memory(self.model, len(rows) * len(targets) * self.model.actions.size)
@@ -152,11 +153,11 @@ class TransitionKernel:
             claims.append((rule, here))
             claimed = here if claimed is None else claimed | here
             if here.all():
-                moves = list(self._rule_moves(rule, codes, rows, frame, action))
+                moves = list(self.rule_moves(rule, codes, rows, frame, action))
             elif here.any():
                 chosen = np.flatnonzero(here)
                 part = frame.take(chosen, len(chosen))
-                moves = list(self._rule_moves(rule, codes[chosen], rows[chosen], part, action))
+                moves = list(self.rule_moves(rule, codes[chosen], rows[chosen], part, action))
             else:
                 continue
             merged = merge_rows(action, moves, self.model.states.size)
@@ -184,35 +185,48 @@ class TransitionKernel:
                     related=earlier.span,
                 )
 
-    def _rule_moves(
+    def rule_moves(
         self, rule: Rule, codes: IntArray, rows: IntArray, frame: Frame, action: int
     ) -> Iterator[Moves]:
         n, k = len(codes), len(self._points)
         if k > 1 or self._points.shape[1]:
-            frame = self._at_points(codes, frame)
+            frame = self.at_points(codes, frame)
         if len(rule.branches) == 1 and rule.branches[0].probability is None:
             start = Start(codes, rows, frame, np.full((n, k), 1 / k))
             yield from self.outcomes.moves(self._plan(rule.branches[0]), start, action)
             return
-        probabilities = self._probabilities(rule, codes, frame, action)
+        probabilities = branch_probabilities(rule, codes, frame, action, self.problems)
         for branch, probability in zip(rule.branches, probabilities, strict=True):
-            weights = np.broadcast_to(probability, (n * k,)).reshape(n, k) / k
-            possible = weights.any(axis=1)
-            if possible.all():
-                start = Start(codes, rows, frame, weights)
-            elif possible.any():
-                chosen = np.flatnonzero(possible)
-                nodes = (chosen[:, None] * k + np.arange(k)).ravel()
-                part = frame.take(nodes, len(nodes))
-                start = Start(codes[chosen], rows[chosen], part, weights[chosen])
-            else:
-                continue
-            yield from self.outcomes.moves(self._plan(branch), start, action)
+            yield from self.branch_moves(branch, probability, codes, rows, frame, action)
+
+    def branch_moves(
+        self,
+        branch: Branch,
+        probability: FloatArray,
+        codes: IntArray,
+        rows: IntArray,
+        frame: Frame,
+        action: int,
+    ) -> Iterator[Moves]:
+        """Return where a branch leads from the rows in which it has a probability."""
+        n, k = len(codes), len(self._points)
+        weights = np.broadcast_to(probability, (n * k,)).reshape(n, k) / k
+        possible = weights.any(axis=1)
+        if possible.all():
+            start = Start(codes, rows, frame, weights)
+        elif possible.any():
+            chosen = np.flatnonzero(possible)
+            nodes = (chosen[:, None] * k + np.arange(k)).ravel()
+            part = frame.take(nodes, len(nodes))
+            start = Start(codes[chosen], rows[chosen], part, weights[chosen])
+        else:
+            return
+        yield from self.outcomes.moves(self._plan(branch), start, action)
 
     def _plan(self, branch: Branch) -> OutcomePlan:
         return self._plans[id(branch)]
 
-    def _at_points(self, codes: IntArray, frame: Frame) -> Frame:
+    def at_points(self, codes: IntArray, frame: Frame) -> Frame:
         """Return a frame with all points of each state's cell instead of its centre."""
         k = len(self._points)
         size = len(codes) * k
@@ -229,56 +243,6 @@ class TransitionKernel:
             moved["state", variable.name] = points.ravel()
             axis += 1
         return Frame(size, {**values, **moved})
-
-    def _probabilities(
-        self, rule: Rule, codes: IntArray, frame: Frame, action: int
-    ) -> list[FloatArray]:
-        """Evaluate the branch probabilities of a rule; report those that are not a distribution."""
-        found: list[FloatArray] = []
-        frame.size // len(codes)
-        total: FloatArray = np.zeros(())
-        is_sound = np.ones(frame.size, np.bool_)
-        for branch in rule.branches:
-            assert branch.probability is not None
-            result = evaluate(branch.probability, frame)
-            report_faults(self.problems, result, frame, codes, action)
-            values = np.asarray(result.values, dtype=np.float64)
-            wrong = (values < -PROBABILITY_TOLERANCE) | (values > 1 + PROBABILITY_TOLERANCE)
-            wrong |= ~np.isfinite(values)
-            if wrong.any():
-                wrong = np.broadcast_to(wrong, (frame.size,))
-                is_sound &= ~wrong
-                if not result.faults:
-                    self._report_values(
-                        "E502", branch.probability.span, _outside_unit, wrong, values, codes, action
-                    )
-                values = np.where(wrong, 0.0, values)
-            values = np.clip(values, 0.0, 1.0)
-            total = total + values
-            found.append(values)
-        off = (np.abs(total - 1) > PROBABILITY_TOLERANCE) & is_sound
-        if off.any():
-            off = np.broadcast_to(off, (frame.size,))
-            self._report_values(
-                "E501", rule.branches_span, _sum_is_not_one, off, total, codes, action
-            )
-        safe = np.where((total > 0) & (np.abs(total - 1) > ROUNDING), total, 1.0)
-        return [values / safe for values in found]
-
-    def _report_values(
-        self,
-        code: str,
-        span: Span,
-        say: Callable[[float], str],
-        rows: BoolArray,
-        values: FloatArray,
-        codes: IntArray,
-        action: int,
-    ) -> None:
-        places = np.flatnonzero(rows)
-        shown = np.broadcast_to(values, rows.shape)[places]
-        states = codes[places // (len(rows) // len(codes))]
-        self.problems.add(code, span, say, states, values=shown, action=action)
 
 
 def any_holds(
@@ -358,11 +322,3 @@ def rules_of(model: CheckedModel, action: int) -> list[Rule]:
         return rules
     nothing = Branch(None, {}, model.span)
     return [Rule(frozenset({action}), None, False, (nothing,), model.span, model.span)]
-
-
-def _outside_unit(value: float) -> str:
-    return f"the probability {value:.6g} is outside [0, 1]"
-
-
-def _sum_is_not_one(value: float) -> str:
-    return f"branch probabilities sum to {value:.10g}, not 1"

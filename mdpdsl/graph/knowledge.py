@@ -1,6 +1,6 @@
 """What a model file says of its rows before any data: possible successors and known shares.
 
-The row of a pair is P(s'|s,a) = share(s') + w(s'). The shares are known; the weights w of the *open*
+The row of a pair is P(s'|s,a) = share(s') + w(s'). The shares are known; the weights w of *open*
 entries are not, except that they sum to what the shares leave. A row without open entries is known
 and is no pair to learn. The row of a *law* is a function of the model's unknown numbers: all of its
 entries are open, and the numbers say more than the entries do.
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdpdsl.graph.row_sets import entry_pairs, row_sums
+from mdpdsl.graph.row_sets import entry_pairs, places, row_sums
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from hashlib import _Hash
+
+    from mdpdsl.graph.transition_graph import TransitionGraph
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,12 @@ class Knowledge:
         each = self.rest / np.maximum(n_open, 1)
         return self.share + np.where(self.is_open, each[self.entry_pair], 0.0)
 
+    def excludes(self, pair: IntArray, successor: IntArray) -> BoolArray:
+        """Return which of some transitions are impossible."""
+        S = 1 + max(self.successor.max(initial=0), successor.max(initial=0))
+        possible = self.entry_pair * np.int64(S) + self.successor
+        return places(possible, pair * np.int64(S) + successor) < 0
+
     def add_to(self, digest: _Hash) -> None:
         """Add what is known to a hash."""
         digest.update(b"knowledge" + bytes([self.has_truth]))
@@ -83,3 +91,21 @@ class Knowledge:
             is_joined=self.is_joined[inside],
             is_law=self.is_law[kept_pairs],
         )
+
+
+def with_possible_rows(graph: TransitionGraph) -> TransitionGraph:
+    """Return a graph with every successor that is possible, and rows as before any data.
+
+    A graph whose file leaves nothing open is returned as it is.
+    """
+    known = graph.knowledge
+    if known is None:
+        return graph
+    return replace(
+        graph,
+        successor_start=known.successor_start,
+        successor=known.successor.astype(graph.successor.dtype),
+        probability=known.placeholder,
+        branch_reward=None,
+        branch_rewards={},
+    )

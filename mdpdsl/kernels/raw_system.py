@@ -38,7 +38,7 @@ from mdpdsl.compile.system import (
     RawSystem,
     SystemTables,
 )
-from mdpdsl.compile.transitions import PROBABILITY_TOLERANCE
+from mdpdsl.compile.branch_probabilities import PROBABILITY_TOLERANCE
 from mdpdsl.graph.space import SET_TOLERANCE, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.compiled import entry, inner

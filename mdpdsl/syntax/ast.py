@@ -47,6 +47,9 @@ from mdpdsl.syntax.nodes import (
     Number as Number,
 )
 from mdpdsl.syntax.nodes import (
+    Open as Open,
+)
+from mdpdsl.syntax.nodes import (
     Primed as Primed,
 )
 from mdpdsl.syntax.nodes import (
@@ -141,6 +144,16 @@ class Param(Node):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Unknown(Node):
+    """`unknown NAME in [low, high] [= value]`."""
+
+    name: Ident
+    low: Expr
+    high: Expr
+    value: Expr | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class State(Node):
     """`state NAME in domain`."""
 
@@ -205,7 +218,7 @@ class Update(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Branch(Node):
-    """`probability: updates`; no updates means `stay`."""
+    """`probability: updates`; no updates means `stay`. An unknown probability is `Open`."""
 
     probability: Expr | None
     updates: tuple[Update, ...]
@@ -315,6 +328,7 @@ class Table(Node):
 Statement = (
     Header
     | Param
+    | Unknown
     | State
     | ActionNames
     | ActionFactor

@@ -42,6 +42,11 @@ class Builder(ExpressionBuilder):
     def param(self, children: Children) -> ast.Param:
         return ast.Param(ident_of(children[1]), expr_of(children[3]), span=span_of(children))
 
+    def unknown(self, children: Children) -> ast.Unknown:
+        low, high, *rest = nodes_of(children, ast.Expr)
+        value = rest[0] if rest else None
+        return ast.Unknown(ident_of(children[1]), low, high, value, span=span_of(children))
+
     def state(self, children: Children) -> ast.State:
         return ast.State(ident_of(children[1]), _domain(children[3]), span=span_of(children))
 
@@ -150,6 +155,18 @@ class Builder(ExpressionBuilder):
 
     def cell_expression(self, children: Children) -> ast.Expr:
         return expr_of(children[1])
+
+    def open(self, children: Children) -> ast.Open:
+        value = expr_of(children[2]) if len(children) > 1 else None
+        return ast.Open(value, span=span_of(children))
+
+    def open_cell(self, children: Children) -> ast.Open:
+        given = children[2]
+        if is_token(given, "LPAREN"):
+            value = expr_of(children[3])
+        else:
+            value = self.name([given]) if is_token(given, "NAME") else self.number([given])
+        return ast.Open(value, span=span_of(children))
 
     # Parts of statements
 

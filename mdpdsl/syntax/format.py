@@ -62,6 +62,10 @@ def format_statement(statement: ast.Statement) -> str:
             return f"mdp {statement.name.text}{title}"
         case ast.Param():
             return f"param {statement.name.text} = {format_expression(statement.value)}"
+        case ast.Unknown():
+            value = "" if statement.value is None else f" = {format_expression(statement.value)}"
+            span = f"[{format_expression(statement.low)}, {format_expression(statement.high)}]"
+            return f"unknown {statement.name.text} in {span}{value}"
         case ast.State():
             return f"state {statement.name.text} in {_domain(statement.domain)}"
         case ast.ActionNames():
@@ -132,6 +136,9 @@ def _text_and_level(expression: ast.Expr) -> tuple[str, int]:
             return expression.name, _ATOM
         case ast.Primed():
             return f"{expression.name}'", _ATOM
+        case ast.Open():
+            value = "" if expression.value is None else f"={format_expression(expression.value)}"
+            return f"?{value}", _TOP
         case ast.Unary(operator="not"):
             return f"not {_expression(expression.operand, _NOT)}", _NOT
         case ast.Unary():
@@ -287,12 +294,7 @@ def _append(lines: Sequence[str], trailing: Sequence[str]) -> Iterator[str]:
 
 
 def _table(table: ast.Table) -> str:
-    cells = [
-        f"({format_expression(cell)})"
-        if not isinstance(cell, ast.Name | ast.Number)
-        else format_expression(cell)
-        for cell in table.cells
-    ]
+    cells = [_cell(cell) for cell in table.cells]
     rows = _table_rows(table, cells)
     width = max(len(cell) for cell in cells)
     lines = [f"table {_actions(table.actions)} {{"]
@@ -300,6 +302,15 @@ def _table(table: ast.Table) -> str:
         indent = "  " if row is not rows[0] or len(rows) == 1 else f"  {'':{width}}  "
         lines.append(indent + "  ".join(f"{cell:{width}}" for cell in row).rstrip())
     return "\n".join([*lines, "}"])
+
+
+def _cell(cell: ast.Expr) -> str:
+    match cell:
+        case ast.Name() | ast.Number() | ast.Open(value=None):
+            return format_expression(cell)
+        case ast.Open(value=ast.Expr() as value):
+            return f"?={_cell(value)}"
+    return f"({format_expression(cell)})"
 
 
 def _table_rows(table: ast.Table, cells: list[str]) -> list[list[str]]:

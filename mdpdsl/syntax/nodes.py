@@ -83,6 +83,16 @@ class Text(Expr):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Open(Expr):
+    """`?` or `?=value` in place of a probability: it is unknown, perhaps with a truth to simulate.
+
+    Only branches and cells of tables have it.
+    """
+
+    value: Expr | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Name(Expr):
     """A parameter, variable, let, member of an enumeration, or constant."""
 
@@ -169,6 +179,8 @@ def children(expression: Expr) -> tuple[Expr, ...]:
     match expression:
         case Unary():
             return (expression.operand,)
+        case Open():
+            return () if expression.value is None else (expression.value,)
         case Binary() | Implication() | Equivalence():
             return (expression.left, expression.right)
         case Comparison() | Logical():

@@ -95,6 +95,13 @@ def continuation(source: Source, offset: int) -> Continuation:
             n_left = -2 if named.group(1) else -3
             accepts = {"ASSIGN"} if named.group(1) else {"NAME"}
             return Continuation(found.tokens[:n_left], frozenset(accepts))
+    named = re.search(r"\bunknown(\s+[^\W\d]\w*)?\s*\Z", before)
+    if named:  # only a name and `in` make it a keyword
+        found = _continuation(f"{before}{'' if named.group(1) else ' p'} in")
+        if [kind for kind, _ in found.tokens[-3:]] == ["UNKNOWN", "NAME", "IN"]:
+            n_left = -1 if named.group(1) else -2
+            accepts = {"IN"} if named.group(1) else {"NAME"}
+            return Continuation(found.tokens[:n_left], frozenset(accepts))
     return _continuation(before)
 
 
@@ -121,6 +128,8 @@ _NAME = re.compile(r"[^\W\d]\w*")
 _AFTER_END = re.compile(r"end[ \t]*([^\W\d]\w*|[^\s#\w]|\d+)?")
 #: `property`, the next word, and what follows it.
 _AFTER_PROPERTY = re.compile(r"property\s*([^\W\d]\w*)?\s*([^\W\d]\w*|[^\s#\w]+|\d+)?")
+#: `unknown`, the next word, and what follows it.
+_AFTER_UNKNOWN = re.compile(r"unknown\s*([^\W\d]\w*)?\s*([^\W\d]\w*|[^\s#\w]+|\d+)?")
 _UNAMBIGUOUS = [
     word for word in STATEMENT_KEYWORDS if word not in ("action", "log", *CONTEXTUAL_KEYWORDS)
 ]
@@ -130,9 +139,10 @@ _PIECE_START = re.compile(
     rf"^[ \t]*(?:(?P<keyword>{'|'.join(_UNAMBIGUOUS)})\b(?!\s*=(?!=))"
     r"|action(?=\s+\w)|log(?=\s*\{)"
     r"|(?P<contextual>end(?=(?:\s|#[^\n]*\n)+when\b)"
-    r"|property(?=(?:\s|#[^\n]*\n)+[^\W\d]\w*(?:\s|#[^\n]*\n)*=(?!=)))"
+    r"|property(?=(?:\s|#[^\n]*\n)+[^\W\d]\w*(?:\s|#[^\n]*\n)*=(?!=))"
+    r"|unknown(?=(?:\s|#[^\n]*\n)+[^\W\d]\w*(?:\s|#[^\n]*\n)+in\b))"
     r"|(?P<primed>[^\W\d]\w*'\s*=(?!=)))"
-    r"|^(?P<word>(?:end|property)\b(?!')|[^\W\d]\w+[ \t])",
+    r"|^(?P<word>(?:end|property|unknown)\b(?!')|[^\W\d]\w+[ \t])",
     re.MULTILINE,
 )
 #: What cannot end a statement: after one of these, a line that begins with a name continues.
@@ -196,6 +206,8 @@ def _explain(error: UnexpectedInput, source: Source, end: int) -> Diagnostic:
         return _explain_end(source, token.start_pos or 0, end)
     if token.value == "property" and "PROPERTY" in (error.accepts or error.expected):
         return _explain_property(source, token.start_pos or 0, end)
+    if token.value == "unknown" and "UNKNOWN" in (error.accepts or error.expected):
+        return _explain_unknown(source, token.start_pos or 0, end)
     expected = _expectation(error.accepts or error.expected)
     if token.type == "$END":
         at = len(source.text[:end].rstrip())
@@ -240,12 +252,36 @@ def _explain_property(source: Source, at: int, end: int) -> Diagnostic:
     return Diagnostic("E101", message, span, hint, source=source)
 
 
+def _explain_unknown(source: Source, at: int, end: int) -> Diagnostic:
+    """Describe what follows `unknown` at the start of a statement: a name, and a range."""
+    following = _AFTER_UNKNOWN.match(source.text, at, end)
+    assert following is not None
+    expected = "a name" if following.group(1) is None else "`in`"
+    found, span = following.group(2), Span(*following.span(2))
+    name = following.group(1) or "slip"
+    if name == "in":
+        expected, found, span, name = "a name", "in", Span(*following.span(1)), "slip"
+    hint = f"give the range of the number: `unknown {name} in [0, 1]`"
+    if found == "'" or (following.group(1) is None and found == "="):
+        hint = f"{hint}; the next value of a variable is written with a prime: `unknown' = …`"
+    elif found == "=":
+        hint = f"{hint}; a value to simulate with may follow: `unknown {name} in [0, 1] = 0.2`"
+    if not found:
+        at = len(source.text[at : following.end()].rstrip()) + at
+        message = f"the statement ends too early: expected {expected}"
+        return Diagnostic("E101", message, Span(at, at + 1), hint, source=source)
+    message = f"unexpected `{found}`: expected {expected}"
+    return Diagnostic("E101", message, span, hint, source=source)
+
+
 def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
     token = error.token
     accepts = error.accepts or error.expected
     text = source.text[: token.start_pos]
     before = text.rstrip()
     statement = [match.group().split()[0] for match in _PIECE_START.finditer(text)][-1:]
+    if token.type == "QUESTION":
+        return _question_hint(statement, before)
     if token.type == "ASSIGN" and statement == ["on"] and "COLON" in accepts:
         name = _NAME.findall(before)[-1]
         return f"the next value is written with a prime: `{name}' = …`"
@@ -261,6 +297,8 @@ def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
         return "branches are separated by `|`"
     if token.type == "NUMBER" and before.endswith(",") and "PRIMED" in accepts:
         return "branches are separated by `|`; `,` joins the updates of one branch"
+    if statement == ["unknown"] and accepts == {"LBRACKET"}:
+        return "its range is an interval: `[0, 1]`"
     if token.type == "COMMA" and "DOTDOT" in accepts:
         return "write a list of values in braces: `{0, 1, 2}`"
     if statement == ["reward"] and "COLON" in accepts:
@@ -296,6 +334,17 @@ def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
     return hint
 
 
+def _question_hint(statement: list[str], before: str) -> str:
+    """Say what to write instead of a question mark in a place where it has no meaning."""
+    if statement in (["param"], ["let"], ["noise"]) and re.search(r"[=(,~]\Z", before):
+        names = _NAME.findall(before)
+        name = names[-1] if statement == ["param"] and names else "p"
+        return f"declare a number that is not known, with its range: `unknown {name} in [0, 1]`"
+    if statement in (["on"], ["table"]):
+        return "`?` is the whole probability of a branch: `?: x' = 1`, or `?=0.3: x' = 1`"
+    return "write `if … then … else …`; `?` is for probabilities of branches: `?: x' = 1`"
+
+
 def _last_number(text: str) -> str:
     found = re.search(r"[\d._]+\Z", text)
     return found.group() if found else ""
@@ -305,7 +354,6 @@ _CHARACTER_HINTS = {
     ";": "remove it; statements need no terminator",
     "&": "write `and`",
     "!": "write `not` to negate, or `!=` for «not equal»",
-    "?": "write `if … then … else …`",
     "'": "write a prime directly after a variable's name (`x'`), and strings in double quotes",
     "→": "write `->`",
     "≤": "write `<=`",
@@ -338,6 +386,7 @@ _WORDS = {
     "LPAREN": "`(`",
     "RPAREN": "`)`",
     "COMPARE": "a comparison",
+    "QUESTION": "`?`",
     "$END": "the end of the file",
 }
 

@@ -3,7 +3,7 @@
 # fmt: off
 #: Words that start a statement.
 STATEMENT_KEYWORDS = (
-    "mdp", "param", "state", "action", "noise", "let", "init", "on", "reward", "label",
+    "mdp", "param", "unknown", "state", "action", "noise", "let", "init", "on", "reward", "label",
     "property", "restart", "end", "states", "discretize", "explore", "log", "table",
 )
 
@@ -16,4 +16,4 @@ KEYWORDS = frozenset(STATEMENT_KEYWORDS) | {
 # fmt: on
 
 #: Keywords that are names as well: only their place, or what follows, makes them keywords.
-CONTEXTUAL_KEYWORDS = frozenset({"end", "property"})
+CONTEXTUAL_KEYWORDS = frozenset({"end", "property", "unknown"})

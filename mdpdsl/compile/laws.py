@@ -1,0 +1,56 @@
+"""Which lines of a model are laws: their rows are functions of its unknown numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+
+from mdpdsl.compile.checked import CheckedModel, Rule
+from mdpdsl.compile.enclosures import Box
+from mdpdsl.compile.noise import OutcomePlan
+from mdpdsl.compile.terms import Term, reads
+
+
+class Laws:
+    """What reads the unknown numbers of a model."""
+
+    def __init__(self, model: CheckedModel) -> None:
+        self.model = model
+        self._noises = {noise.name for noise in model.noises if noise.terms is not None}
+
+    @cached_property
+    def box(self) -> Box:
+        """The declared ranges of the unknown numbers."""
+        unknowns = self.model.unknowns
+        return Box(
+            tuple(each.name for each in unknowns),
+            np.array([each.low for each in unknowns]),
+            np.array([each.high for each in unknowns]),
+        )
+
+    def reads_numbers(self, *terms: Term) -> bool:
+        """Return whether some terms read an unknown number, or noise that depends on one."""
+        return any(
+            kind == "unknown" or (kind == "noise" and name in self._noises)
+            for term in terms
+            for kind, name in reads(term)
+        )
+
+    def moves(self, plan: OutcomePlan) -> bool:
+        """Return whether the next values of an outcome depend on an unknown number."""
+        return bool(self.model.unknowns) and self.reads_numbers(*plan.terms.values())
+
+    def is_law(self, rule: Rule) -> bool:
+        """Return whether a line has no `?`, and reads an unknown number."""
+        if not self.model.unknowns or any(branch.is_open for branch in rule.branches):
+            return False
+        return self.reads_numbers(*self.model.equations.values(), *_terms(rule))
+
+
+def _terms(rule: Rule) -> Iterable[Term]:
+    for branch in rule.branches:
+        if branch.probability is not None:
+            yield branch.probability
+        yield from branch.updates.values()

@@ -62,10 +62,9 @@ LARGE_LOG = 100_000
     "support",
     "--support",
     metavar="[seen|all|model]",
-    default="seen",
-    show_default=True,
     help="Possible successors: any state (those never seen share one bound, or have one each), or "
-    "those of the model's dynamics.",
+    "those of the model's dynamics.  [default: model if it has a `?` or an unknown number, else "
+    "seen]",
 )
 @click.option("radius", "--radius", hidden=True, help="The old name of --sets.")
 @click.option(

@@ -57,6 +57,8 @@ def _support(result: RunResult, asked: str) -> tuple[str, str]:
     if configuration.command == "estimate" and result.sets is not None:
         is_default = result.sets.support != "model"
         return result.sets.support, f"that of the estimate{f'; {trust}' if is_default else ''}"
+    if result.graph.knowledge is not None:
+        return "model", "the model file says what is not known"
     if configuration.system is not None:
         return DEFAULT_SUPPORT, f"the data do not come from the model; {trust}"
     settings = configuration.settings

@@ -3,7 +3,8 @@
 The `support` says which successors are possible before any data are seen:
 
 - `model`: the successors in the model file. A pair that led elsewhere contradicts the file; nothing
-  is assumed of the row of such a pair, as in `seen`.
+  is assumed of the row of such a pair, as in `seen`. If the file says what is not known, a row that
+  is known is a single point that takes no share of delta, and known shares bound the others.
 - `all`: every state, each with an interval of its own.
 - `seen`: every state, too, but successors that were never seen share one bound. It is tighter,
   since they are few or unlikely together.
@@ -25,9 +26,10 @@ from functools import cached_property
 import numpy as np
 
 from mdpdsl.estimate.intervals import interval, unseen_upper
-from mdpdsl.estimate.row_balls import row_balls
+from mdpdsl.estimate.row_balls import mixture_regret, row_balls
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.ends import Settled
+from mdpdsl.graph.knowledge import said_of
 from mdpdsl.graph.row_sets import RowSets, entry_pairs, places
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -100,10 +102,11 @@ class ConfidenceSets:
         S, pair = graph.n_states, entry_pairs(self.counts.successor_start)
         keys = pair * S + counts.successor
         trusts = self._trusts
+        known, said = np.empty(0, np.int64), None
         if trusts.any():
-            known_pair = entry_pairs(graph.successor_start)
-            known = (known_pair * S + graph.successor)[trusts[known_pair]]
-            listed = np.union1d(known, keys[~trusts[pair]])
+            said = said_of(graph)
+            known = said.entry_pair * S + said.successor
+            listed = np.union1d(known[trusts[said.entry_pair]], keys[~trusts[pair]])
         else:
             listed = keys
         where, listed_pair = places(listed, keys), listed // S
@@ -114,6 +117,16 @@ class ConfidenceSets:
         n_listed = np.bincount(listed_pair, minlength=graph.n_pairs)
         is_alone = (trusts & (n_listed == 1))[listed_pair]
         estimate[is_alone] = lower[is_alone] = upper[is_alone] = 1.0
+        if said is not None and graph.knowledge is not None:
+            at = places(known, listed)
+            is_said = (at >= 0) & trusts[listed_pair]
+            share, rest = said.share[at], np.where(said.is_open[at], said.rest[listed_pair], 0.0)
+            lower = np.where(is_said, np.maximum(lower, share), lower)
+            upper = np.where(is_said, np.minimum(upper, share + rest), upper)
+            upper = np.maximum(upper, lower)
+            is_known = is_said & said.is_known[listed_pair]
+            estimate = np.where(is_known, share, estimate)
+            lower, upper = np.where(is_known, share, lower), np.where(is_known, share, upper)
         return RowSets(
             successor_start=np.concatenate([[0], np.cumsum(n_listed)]),
             successor=(listed % S).astype(np.int32),
@@ -158,16 +171,19 @@ def confidence_sets(
     *,
     n_outcomes: int | None = None,
     n_rows: int | None = None,
+    left_out: BoolArray | None = None,
 ) -> ConfidenceSets:
     """Compute the confidence sets of counts over the pairs of a graph.
 
     The support `model` needs a graph with dynamics. If the data changed the graph, `n_outcomes` and
-    `n_rows` are the numbers of successors and rows that were possible before.
+    `n_rows` are the numbers of successors and rows that were possible before. Pairs that are
+    `left_out` [n_pairs] take no share of delta: their sets do not hold, and are not to be used.
     """
     S, visits = n_outcomes or graph.n_states, counts.visits
     n_pairs = max(1, n_rows or graph.n_pairs)
     n_possible = np.full(graph.n_pairs, S)
     assumes_nothing = np.full(graph.n_pairs, support == "seen")
+    regret: FloatArray | None = None
     exponent = np.full(graph.n_pairs, np.log(n_pairs) + np.log(S) - np.log(delta))
     entry_risk = delta / n_pairs / (S + 1 if support == "seen" else S)
     if support == "seen":
@@ -175,22 +191,31 @@ def confidence_sets(
     if support == "model":
         if not graph.has_dynamics:
             raise ValueError("the graph has no dynamics, so its support is unknown")
-        n_possible = np.diff(graph.successor_start)
-        entry_risk = delta / graph.n_branches
+        said = said_of(graph)
+        n_possible = np.diff(said.successor_start)
+        n_entries = len(said.successor)
+        if graph.knowledge is not None:
+            learned = ~said.is_known if left_out is None else ~(said.is_known | left_out)
+            n_entries = max(1, int(np.count_nonzero(learned[said.entry_pair])))
+            n_pairs = max(1, int(np.count_nonzero(learned)))
+        entry_risk = delta / n_entries
         exponent = np.full(graph.n_pairs, -np.log(entry_risk))
+        regret = mixture_regret(counts, n_possible)
         contrary = entry_pairs(counts.successor_start)[impossible_entries(counts, graph)]
         assumes_nothing[contrary] = True
+        regret[contrary] = np.nan
         exponent[contrary] += np.log1p(S) - np.log(n_possible[contrary])
+        n_possible = np.where(said.is_known, 1, n_possible)
         n_possible[contrary] = S
-    kl, radius = row_balls(kind, visits, n_possible, np.log(n_pairs) - np.log(delta))
+    kl, radius = row_balls(kind, visits, n_possible, np.log(n_pairs) - np.log(delta), regret)
     intervals = _intervals(kind, counts, S, n_possible, assumes_nothing, exponent, entry_risk)
     return ConfidenceSets(counts, graph, kind, delta, support, radius, kl, intervals)
 
 
 def impossible_entries(counts: Counts, graph: TransitionGraph) -> IntArray:
     """Return the entries of counts that are no branches of a graph over the same pairs."""
-    S = graph.n_states
-    known = entry_pairs(graph.successor_start) * S + graph.successor
+    S, said = graph.n_states, said_of(graph)
+    known = said.entry_pair * S + said.successor
     return np.flatnonzero(
         places(known, entry_pairs(counts.successor_start) * S + counts.successor) < 0
     )

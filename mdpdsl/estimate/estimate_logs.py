@@ -133,7 +133,7 @@ def estimate(
     *logs: Any,
     delta: float | None = None,
     sets: str = DEFAULT_SETS,
-    support: str = DEFAULT_SUPPORT,
+    support: str | None = None,
     prior: float = 0.0,
     time_step: float | None = None,
     separate_files: bool = False,
@@ -164,7 +164,8 @@ def estimate(
     they are wider) or clopper-pearson (for one look at a log whose visits were fixed beforehand);
     all of them hold together with probability 1 - `delta`. The `support` says which successors are
     possible: any state (`all`, or `seen`, where those never seen share one bound), or those of the
-    model's dynamics (`model`). `radius` is the old name of `sets`.
+    model's dynamics (`model`). It defaults to `model` if the model says what is not known, by a `?`
+    or an unknown number, and to `seen` otherwise. `radius` is the old name of `sets`.
 
     With `out`, the result is written to the folder of a run (True: a new one under `runs/`).
     `rejected` counts the rows that cannot be used, by reason. Raise LogError if there is nothing to
@@ -186,6 +187,8 @@ def estimate(
         raise SettingsError(f"`delta=` must be between 0 and 1, not {delta}")
     reading = ReadingOptions(dayfirst, time_format, decimal, encoding, clip_anyway)
     sets = _chosen_sets(sets, radius)
+    if support is None:
+        support = "model" if model.checked.states_knowledge else DEFAULT_SUPPORT
     if support not in SUPPORTS:
         raise _unknown("support", support, SUPPORTS)
     if not logs:

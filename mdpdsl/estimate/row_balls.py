@@ -3,7 +3,11 @@
 With K possible successors, n visits and the risk r of a row, P_hat = counts/n satisfies
 
 - `time-uniform`: n KL(P_hat, P) <= log(1/r) + (K-1) log(e (1 + n/(K-1))) for all n at once
-  (Jonsson et al. 2020), and so |P_hat - P|_1 <= sqrt(2 KL) (Pinsker).
+  (Jonsson et al. 2020), and so |P_hat - P|_1 <= sqrt(2 KL) (Pinsker). If the K successors are
+  known, the bound is tighter: the likelihood of the outcomes mixed over P by Jeffreys' prior,
+  Dirichlet(1/2, ..., 1/2), divided by the true likelihood is a martingale (Robbins 1970, Ville
+  1939), so that n KL(P_hat, P) <= log(1/r) + R for all n at once, where R is the logarithm of the
+  largest likelihood divided by the mixed one.
 - `weissman`: |P_hat - P|_1 <= sqrt(2 log((2^K - 2)/r_n)/n) (Weissman et al. 2003), for all n at
   once with r_n = r/(n(n+1)), which sums to r.
 - `clopper-pearson`: Weissman's bound with r_n = r, for one look at an n that was fixed beforehand.
@@ -15,20 +19,30 @@ from __future__ import annotations
 
 import numpy as np
 
+from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.row_sets import entry_pairs, row_sums
 from mdpdsl.graph.space import FloatArray, IntArray
 
 
 def row_balls(
-    kind: str, visits: IntArray, n_possible: IntArray, exponent: float
+    kind: str,
+    visits: IntArray,
+    n_possible: IntArray,
+    exponent: float,
+    regret: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the radii in KL (infinite if there is none) and l1 (at most 2), [n_pairs].
 
-    Each ball has the risk exp(-exponent).
+    Each ball has the risk exp(-exponent). `regret` is R where the successors are known, NaN where
+    they are not.
     """
     n, K = np.maximum(visits, 1).astype(np.float64), np.maximum(n_possible, 2).astype(np.float64)
     is_known, is_seen = n_possible <= 1, visits > 0
     if kind == "time-uniform":
-        kl = (exponent + (K - 1) * (1 + np.log1p(n / (K - 1)))) / n
+        price = (K - 1) * (1 + np.log1p(n / (K - 1)))
+        if regret is not None:
+            price = np.where(np.isnan(regret), price, regret)
+        kl = (exponent + price) / n
         l1 = np.sqrt(2 * kl)
     else:
         log_sets = K * np.log(2) + np.log1p(-np.exp2(1 - K))
@@ -36,3 +50,15 @@ def row_balls(
         kl, l1 = np.full(len(n), np.inf), np.sqrt(2 * (log_sets + exponent + looks) / n)
     kl = np.where(is_known, 0.0, np.where(is_seen, kl, np.inf))
     return kl, np.where(is_known, 0.0, np.where(is_seen, np.minimum(2.0, l1), 2.0))
+
+
+def mixture_regret(counts: Counts, n_possible: IntArray) -> FloatArray:
+    """Return R of every row: by how much its largest likelihood exceeds the mixed one, in logs."""
+    from scipy.special import gammaln, xlogy
+
+    K, n = n_possible.astype(np.float64), counts.visits.astype(np.float64)
+    pair, k = entry_pairs(counts.successor_start), counts.count.astype(np.float64)
+    largest = row_sums(pair, xlogy(k, k / np.maximum(n[pair], 1.0)), len(n))
+    seen = row_sums(pair, gammaln(k + 0.5) - gammaln(0.5), len(n))
+    mixed: FloatArray = gammaln(K / 2) - gammaln(n + K / 2) + seen
+    return np.maximum(largest - mixed, 0.0)

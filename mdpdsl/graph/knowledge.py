@@ -109,3 +109,24 @@ def with_possible_rows(graph: TransitionGraph) -> TransitionGraph:
         branch_reward=None,
         branch_rewards={},
     )
+
+
+def said_of(graph: TransitionGraph) -> Knowledge:
+    """Return what a model file says of its rows if only its successors are trusted.
+
+    If the file says what is not known, that is its knowledge. Otherwise all rows are open, except
+    those with a single successor.
+    """
+    if graph.knowledge is not None:
+        return graph.knowledge
+    counts = np.diff(graph.successor_start)
+    is_alone = np.repeat(counts == 1, counts)
+    return Knowledge(
+        graph.successor_start,
+        graph.successor.astype(np.int64),
+        is_alone.astype(np.float64),
+        ~is_alone,
+        np.zeros(len(is_alone), np.bool_),
+        np.zeros(graph.n_pairs, np.bool_),
+        has_truth=True,
+    )

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import comb
+from scipy.special import comb, rel_entr
 
 import mdpdsl
 from mdpdsl.estimate.confidence_sets import SUPPORTS, ConfidenceSets, confidence_sets
 from mdpdsl.estimate.intervals import SETS, interval, unseen_upper
-from mdpdsl.estimate.row_balls import row_balls
+from mdpdsl.estimate.row_balls import mixture_regret, row_balls
 from mdpdsl.explore.executor import trial_seeds
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.explore.trial import continue_trial, new_trial
@@ -81,9 +81,42 @@ def test_rows_share_the_risk_equally_and_have_the_successors_of_the_support() ->
     counts = counted((0, 1, 900), (0, 2, 100), (1, 2, 1_000))
     for support, K in (("seen", [5, 5]), ("all", [5, 5]), ("model", [3, 2])):
         found = confidence_sets(counts, graph, delta, support=support)
-        kl, l1 = row_balls("time-uniform", np.array([1_000] * 2), np.array(K), np.log(5 / delta))
+        possible = np.array([*K, 2, 2, 2])
+        regret = mixture_regret(counts, possible)[:2] if support == "model" else None
+        visits, exponent = np.array([1_000] * 2), np.log(5 / delta)
+        kl, l1 = row_balls("time-uniform", visits, np.array(K), exponent, regret)
         assert found.kl[:2] == pytest.approx(kl)
         assert found.radius[:2] == pytest.approx(l1)
+
+
+def test_a_row_with_two_known_successors_has_the_ball_of_its_interval() -> None:
+    counts, exponent = counted((0, 1, 37), (0, 2, 13), (1, 2, 50)), np.log(1_000)
+    regret = mixture_regret(counts, np.full(5, 2))
+    kl, _ = row_balls("time-uniform", counts.visits, np.full(5, 2), exponent, regret)
+    for pair, k in ((0, 37), (1, 0)):
+        n = 50
+        for end in interval("time-uniform", np.array([k]), np.array([n]), exponent):
+            p = float(end[0])
+            if 0 < p < 1:
+                distance = rel_entr([k / n, 1 - k / n], [p, 1 - p]).sum()
+                assert kl[pair] == pytest.approx(distance, rel=1e-9)
+
+
+def test_the_balls_of_known_successors_hold_at_every_look() -> None:
+    P, n_missed, n_runs = np.array([0.6, 0.3, 0.1]), 0, 300
+    generator = np.random.default_rng(5)
+    looks = np.unique(np.logspace(0, 3, 40).astype(np.int64))
+    for _ in range(n_runs):
+        outcomes = generator.choice(3, size=1_000, p=P)
+        for n in looks.tolist():
+            seen = np.bincount(outcomes[:n], minlength=3)
+            counts = counts_from(np.zeros(3, np.int64), np.arange(3), seen, 1)
+            regret = mixture_regret(counts, np.array([3]))
+            kl, _ = row_balls("time-uniform", np.array([n]), np.array([3]), -np.log(0.1), regret)
+            if rel_entr(seen / n, P).sum() > kl[0]:
+                n_missed += 1
+                break
+    assert n_missed <= 0.1 * n_runs
 
 
 @pytest.mark.parametrize("kind", SETS)

@@ -113,7 +113,10 @@ class Assembler:
     must run, and in order.
     """
 
-    def __init__(self, n_inputs: int) -> None:
+    def __init__(
+        self, n_inputs: int, numbers: Mapping[tuple[str, str], FloatArray] | None = None
+    ) -> None:
+        self._numbers = numbers or {}  # the values of unknown numbers
         self._registers = [0.0] * n_inputs
         self._instructions: list[tuple[int, int, int, int, int]] = []
         self._origins: list[Origin] = []
@@ -143,6 +146,8 @@ class Assembler:
         match term:
             case Constant():
                 return self._constant(float(term.value))
+            case Read() if (term.kind, term.name) in self._numbers:
+                return self._constant(float(self._numbers[term.kind, term.name]))
             case Read():
                 return self._inputs[term.kind, term.name]
             case Named():

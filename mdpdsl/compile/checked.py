@@ -33,13 +33,14 @@ class Spread:
 class Noise:
     """A random number, drawn anew at each step.
 
-    If its distribution depends on unknown numbers, `terms` are the terms of its a and b, and the
-    spread is that at the values that the model has for them.
+    If its distribution depends on unknown numbers, `terms` are the terms of its a and b, `family`
+    is normal or uniform, and the spread is that at the values that the model has for the numbers.
     """
 
     name: str
     spread: Spread
     terms: tuple[Term, Term] | None = None
+    family: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -256,7 +256,10 @@ class Declarations:
             read = Read("noise", statement.name.text, type=kind, span=statement.name.span)
             known = Definition("noise", statement.name.span, read if spread else None)
             if self.scope.declare(statement.name, known) and spread is not None:
-                found.append(Noise(statement.name.text, spread, terms))
+                family = None
+                if isinstance(statement.distribution, ast.NamedDistribution) and terms is not None:
+                    family = statement.distribution.family.text
+                found.append(Noise(statement.name.text, spread, terms, family))
             else:
                 self.hold = False
         return tuple(found)

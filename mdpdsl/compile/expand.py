@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.initial import initial_distribution, no_start
 from mdpdsl.compile.known_rows import KnowledgeBuffer
+from mdpdsl.compile.laws import at, corners
 from mdpdsl.compile.limits import (
     MOST_NODES,
     MOST_STATES,
@@ -45,6 +46,8 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 BATCH = 1 << 15
 #: How many states are computed twice to estimate the integration error.
 N_PROBES = 8
+#: At how many corners of the ranges of unknown numbers rows are checked, in models of few states.
+MOST_CORNERS, FEW_STATES = 8, 20_000
 #: With fewer batches, a second thread is not worth it; and how many batches are computed ahead.
 LEAST_BATCHES_FOR_THREADS = 6
 N_AHEAD = 3
@@ -162,11 +165,32 @@ class _Expander:
             graph = restrict(graph, is_reached)
         self._report_stuck(graph)
         self.diagnostics = self.problems.diagnostics(lambda found: graph.states.indices(found) >= 0)
+        if model.unknowns and not any(d.is_error for d in self.diagnostics):
+            self.diagnostics += self._faults_in_ranges(graph)
         if model.properties:
             self.diagnostics += property_faults(model, graph)
         if graph.ends is not None:
             self.diagnostics += rewards_in_ends(model, graph.states, graph.ends)
         return graph
+
+    def _faults_in_ranges(self, graph: TransitionGraph) -> list[Diagnostic]:
+        """Return what is wrong with the rows at the ends of the ranges of the unknown numbers."""
+        n_corners = MOST_CORNERS if graph.n_states <= FEW_STATES else 2
+        for values in corners(self.model, n_corners):
+            problems = self.problems.another()
+            kernel = TransitionKernel(at(self.model, values), problems, self.initial)
+            codes = graph.states.codes
+            for begin in range(0, len(codes), self.batch):
+                kernel.transitions(codes[begin : begin + self.batch])
+            found = problems.diagnostics(lambda states: graph.states.indices(states) >= 0)
+            if found:
+                there = ", ".join(f"{name} = {value:g}" for name, value in values.items())
+                help_text = "every value in the range of an unknown number must make sense"
+                return [
+                    replace(d, message=f"{d.message}, if {there}", help=d.help or help_text)
+                    for d in found
+                ]
+        return []
 
     def _row_size(self) -> int:
         """Estimate how many numbers expanding a state takes, by trying a few states."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
-from mdpdsl.compile.checked import CheckedModel, Rule
+from mdpdsl.compile.checked import CheckedModel, Noise, Rule
 from mdpdsl.compile.enclosures import Box
 from mdpdsl.compile.noise import OutcomePlan
+from mdpdsl.compile.spreads import spread_at, spread_numbers
 from mdpdsl.compile.terms import Term, reads
 
 
@@ -47,6 +50,29 @@ class Laws:
         if not self.model.unknowns or any(branch.is_open for branch in rule.branches):
             return False
         return self.reads_numbers(*self.model.equations.values(), *_terms(rule))
+
+
+def at(model: CheckedModel, values: Mapping[str, float]) -> CheckedModel:
+    """Return a model with values for its unknown numbers, in its noise as well."""
+    bound = {each.name: values.get(each.name, each.assumed) for each in model.unknowns}
+    unknowns = tuple(replace(each, value=bound[each.name]) for each in model.unknowns)
+    return replace(
+        model, unknowns=unknowns, noises=tuple(_noise_at(noise, bound) for noise in model.noises)
+    )
+
+
+def corners(model: CheckedModel, most: int) -> list[dict[str, float]]:
+    """Return the corners of the ranges of the unknown numbers; the first ones if there are many."""
+    names = [each.name for each in model.unknowns]
+    ends = itertools.product(*((each.low, each.high) for each in model.unknowns))
+    return [dict(zip(names, corner, strict=True)) for corner in itertools.islice(ends, most)]
+
+
+def _noise_at(noise: Noise, values: Mapping[str, float]) -> Noise:
+    numbers = None if noise.terms is None else spread_numbers(noise.terms, values)
+    if numbers is None or noise.family is None:
+        return noise
+    return replace(noise, spread=spread_at(noise.family, *numbers))
 
 
 def _terms(rule: Rule) -> Iterable[Term]:

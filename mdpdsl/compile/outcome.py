@@ -163,7 +163,7 @@ class OutcomeKernel:
         if noise.terms is not None:
             found = [enclose(term, Frame(1, {}), self.laws.box) for term in noise.terms]
             a, b = ((float(f.lower.min()), float(f.upper.max())) for f in found)
-        if noise.spread.family == "uniform":
+        if "uniform" in (noise.spread.family, noise.family):
             return a, b
         reach = NORMAL_REACH * b[1]
         return ((a[0] - reach, a[1] + reach),)

@@ -118,7 +118,7 @@ def raw_system(model: CheckedModel, source: Source) -> RawSystem:
     names += [("noise", noise.name) for noise in model.noises]
     inputs = {name: register for register, name in enumerate(names)}
     following = {v.name: len(names) + i for i, v in enumerate(variables)}
-    assembler = Assembler(len(names) + len(variables))
+    assembler = Assembler(len(names) + len(variables), model.unknown_values)
     assembler.begin_group(inputs)
     restarts = [assembler.add(guard) for guard in model.restarts]
     lines = _Lines(model, assembler, inputs, following)

@@ -4,10 +4,11 @@ With K possible successors, n visits and the risk r of a row, P_hat = counts/n s
 
 - `time-uniform`: n KL(P_hat, P) <= log(1/r) + (K-1) log(e (1 + n/(K-1))) for all n at once
   (Jonsson et al. 2020), and so |P_hat - P|_1 <= sqrt(2 KL) (Pinsker). If the K successors are
-  known, the bound is tighter: the likelihood of the outcomes mixed over P by Jeffreys' prior,
-  Dirichlet(1/2, ..., 1/2), divided by the true likelihood is a martingale (Robbins 1970, Ville
-  1939), so that n KL(P_hat, P) <= log(1/r) + R for all n at once, where R is the logarithm of the
-  largest likelihood divided by the mixed one.
+  known, the bound is tighter: the likelihood of the outcomes mixed over P by a Dirichlet prior,
+  divided by the true likelihood, is a martingale (Robbins 1970, Ville 1939), so that
+  n KL(P_hat, P) <= log(1/r) + R for all n at once, where R is the logarithm of the largest
+  likelihood divided by the mixed one. The prior is uniform up to three successors; with more, it
+  favours rows in which few are likely, all of its parameters being 3/K.
 - `weissman`: |P_hat - P|_1 <= sqrt(2 log((2^K - 2)/r_n)/n) (Weissman et al. 2003), for all n at
   once with r_n = r/(n(n+1)), which sums to r.
 - `clopper-pearson`: Weissman's bound with r_n = r, for one look at an n that was fixed beforehand.
@@ -22,6 +23,9 @@ import numpy as np
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.row_sets import entry_pairs, row_sums
 from mdpdsl.graph.space import FloatArray, IntArray
+
+#: The largest sum of the parameters of the prior over rows.
+PRIOR_WEIGHT = 3
 
 
 def row_balls(
@@ -56,9 +60,11 @@ def mixture_regret(counts: Counts, n_possible: IntArray) -> FloatArray:
     """Return R of every row: by how much its largest likelihood exceeds the mixed one, in logs."""
     from scipy.special import gammaln, xlogy
 
-    K, n = n_possible.astype(np.float64), counts.visits.astype(np.float64)
+    n = counts.visits.astype(np.float64)
+    total = np.minimum(n_possible, PRIOR_WEIGHT).astype(np.float64)  # of the prior's parameters
     pair, k = entry_pairs(counts.successor_start), counts.count.astype(np.float64)
+    each = (total / n_possible)[pair]
     largest = row_sums(pair, xlogy(k, k / np.maximum(n[pair], 1.0)), len(n))
-    seen = row_sums(pair, gammaln(k + 0.5) - gammaln(0.5), len(n))
-    mixed: FloatArray = gammaln(K / 2) - gammaln(n + K / 2) + seen
+    seen = row_sums(pair, gammaln(k + each) - gammaln(each), len(n))
+    mixed: FloatArray = gammaln(total) - gammaln(n + total) + seen
     return np.maximum(largest - mixed, 0.0)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import comb, rel_entr
+from scipy.integrate import quad
+from scipy.special import comb, rel_entr, xlogy
 
 import mdpdsl
 from mdpdsl.estimate.confidence_sets import SUPPORTS, ConfidenceSets, confidence_sets
@@ -89,17 +90,19 @@ def test_rows_share_the_risk_equally_and_have_the_successors_of_the_support() ->
         assert found.radius[:2] == pytest.approx(l1)
 
 
-def test_a_row_with_two_known_successors_has_the_ball_of_its_interval() -> None:
-    counts, exponent = counted((0, 1, 37), (0, 2, 13), (1, 2, 50)), np.log(1_000)
+def test_the_price_of_mixing_is_that_of_an_integral() -> None:
+    counts = counted((0, 1, 37), (0, 2, 13), (1, 2, 50))
     regret = mixture_regret(counts, np.full(5, 2))
-    kl, _ = row_balls("time-uniform", counts.visits, np.full(5, 2), exponent, regret)
     for pair, k in ((0, 37), (1, 0)):
-        n = 50
-        for end in interval("time-uniform", np.array([k]), np.array([n]), exponent):
-            p = float(end[0])
-            if 0 < p < 1:
-                distance = rel_entr([k / n, 1 - k / n], [p, 1 - p]).sum()
-                assert kl[pair] == pytest.approx(distance, rel=1e-9)
+        mixed, _ = quad(lambda p, k=k: p**k * (1 - p) ** (50 - k), 0, 1, epsabs=0)
+        largest = xlogy(k, k / 50) + xlogy(50 - k, 1 - k / 50)
+        assert regret[pair] == pytest.approx(largest - np.log(mixed), rel=1e-8)
+
+
+def test_rows_with_many_possible_successors_pay_for_those_they_have() -> None:
+    counts = counted((0, 1, 45), (0, 2, 5))
+    few, many = (mixture_regret(counts, np.full(5, K))[0] for K in (3, 1_000))
+    assert few < many < few + 2 * np.log(1_000)
 
 
 def test_the_balls_of_known_successors_hold_at_every_look() -> None:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from mdpdsl.compile.model import Model, load_file
+from mdpdsl.compile.model import Model, learns_all, load_file
 from mdpdsl.compile.parameters import Override
 from mdpdsl.compile.stored import StoredModel, graph_model
-from mdpdsl.diagnostics import Diagnostic, FormatError, ModelError, RunError
+from mdpdsl.diagnostics import Diagnostic, FormatError, ModelError, RunError, SettingsError
 from mdpdsl.formats.gym import GYM
 from mdpdsl.representation import represented
 
@@ -35,11 +35,14 @@ def load(
     *,
     all_states: bool = False,
     max_states: int | None = None,
+    learn: str | None = None,
     **parameters: Override,
 ) -> Model:
     """Read a model: a file, a shipped model by its name, or a stored one.
 
-    Keywords set the parameters of a model file. Stored models are the estimate in the folder of a
+    Keywords set the parameters of a model file, and the values of its unknown numbers. If the file
+    says what is not known, `learn="all"` says that rows that are written out are to be learned as
+    well. Stored models are the estimate in the folder of a
     run (the first of several trials, or `RUN/trial-003`), `.npz` files, PRISM's explicit files
     (`.tra`), toy-text tables (`.json`) and Gymnasium's toy-text environments
     (`gym:FrozenLake-v1`). Raise ModelError if there is no model that can be read.
@@ -50,8 +53,11 @@ def load(
     (20, {'pos': 3})
     """
     if is_stored(str(path)):
-        return load_stored(str(path), parameters, all_states=all_states)
-    return load_file(path, all_states=all_states, max_states=max_states, **parameters)
+        stored = load_stored(str(path), parameters, all_states=all_states)
+        if learns_all(learn) and stored.graph.knowledge is not None:
+            raise SettingsError(f"{path} is a finished graph: set `learn` when the graph is made")
+        return stored
+    return load_file(path, all_states=all_states, max_states=max_states, learn=learn, **parameters)
 
 
 def is_stored(path: str) -> bool:

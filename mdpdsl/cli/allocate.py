@@ -12,6 +12,7 @@ import click
 from mdpdsl.cli.console import print_json, print_table, progress
 from mdpdsl.cli.options import (
     json_option,
+    learn_option,
     load_model,
     model_options,
     overwrite_option,
@@ -88,6 +89,7 @@ FILES = (".npz", ".csv")
 )
 @overwrite_option
 @model_options
+@learn_option
 @quiet_option
 @json_option
 def command(
@@ -105,6 +107,7 @@ def command(
     parameters: dict[str, str],
     all_states: bool,
     max_states: int | None,
+    learn: str | None,
     is_quiet: bool,
     as_json: bool,
 ) -> None:
@@ -123,7 +126,7 @@ def command(
         if path is not None:
             require_absent(path, overwrite)
     is_quiet = is_quiet or as_json
-    loaded = load_model(model, parameters, all_states, max_states, is_quiet=is_quiet)
+    loaded = load_model(model, parameters, all_states, max_states, learn=learn, is_quiet=is_quiet)
     found = allocate(
         loaded,
         kappa=kappa,

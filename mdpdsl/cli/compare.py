@@ -10,7 +10,13 @@ import click
 
 from mdpdsl.cli.console import as_flags, noticing_compilation, print_json, progress
 from mdpdsl.cli.explorer_options import log_options, named_logs, run_options, setting_options
-from mdpdsl.cli.options import json_option, load_model, model_options, print_model_warnings
+from mdpdsl.cli.options import (
+    json_option,
+    learn_option,
+    load_model,
+    model_options,
+    print_model_warnings,
+)
 
 if TYPE_CHECKING:
     from mdpdsl.explore.comparison import Comparison
@@ -61,6 +67,7 @@ if TYPE_CHECKING:
 )
 @run_options
 @model_options
+@learn_option
 @json_option
 def command(
     model: str,
@@ -72,6 +79,7 @@ def command(
     parameters: dict[str, str],
     all_states: bool,
     max_states: int | None,
+    learn: str | None,
     is_quiet: bool,
     as_json: bool,
     **given: Any,
@@ -85,7 +93,7 @@ def command(
     logs = named_logs(log, more_logs)
     is_quiet = is_quiet or as_json
     loaded = load_model(
-        model, parameters, all_states, max_states, is_quiet=is_quiet, is_built=logs is None
+        model, parameters, all_states, max_states, learn, is_quiet=is_quiet, is_built=logs is None
     )
     if logs is None and not as_json:
         print_model_warnings(loaded)

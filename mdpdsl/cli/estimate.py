@@ -26,6 +26,7 @@ from mdpdsl.cli.options import (
     cluster_option,
     jobs_option,
     json_option,
+    learn_option,
     load_model,
     model_options,
     overwrite_option,
@@ -97,6 +98,7 @@ LARGE_LOG = 100_000
 @reading_options
 @clip_option
 @model_options
+@learn_option
 @cluster_option
 @jobs_option
 @overwrite_option
@@ -109,6 +111,7 @@ def command(
     parameters: dict[str, str],
     all_states: bool,
     max_states: int | None,
+    learn: str | None,
     is_quiet: bool,
     as_json: bool,
     **given: Any,
@@ -123,7 +126,7 @@ def command(
     from mdpdsl.estimate.estimate_logs import estimate
 
     is_quiet = is_quiet or as_json
-    loaded = load_model(model, parameters, all_states, max_states, is_built=False)
+    loaded = load_model(model, parameters, all_states, max_states, learn, is_built=False)
     with noticing_compilation(is_quiet):
         found = estimate(loaded, *logs, out=out or True, progress=progress(is_quiet), **given)
     if as_json:

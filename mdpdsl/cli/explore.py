@@ -30,6 +30,7 @@ from mdpdsl.cli.explorer_options import (
 )
 from mdpdsl.cli.options import (
     json_option,
+    learn_option,
     load_model,
     model_options,
     parsed_arguments,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 @single_run_options
 @run_options
 @model_options
+@learn_option
 @json_option
 def command(
     model: str | None,
@@ -69,6 +71,7 @@ def command(
     parameters: dict[str, str],
     all_states: bool,
     max_states: int | None,
+    learn: str | None,
     is_quiet: bool,
     as_json: bool,
     **given: Any,
@@ -84,9 +87,8 @@ def command(
     loaded = None
     if model is not None and resume is None:
         is_simulated = logs is None and given["env"] is None
-        loaded = load_model(
-            model, parameters, all_states, max_states, is_quiet=is_quiet, is_built=is_simulated
-        )
+        how = {"is_quiet": is_quiet, "is_built": is_simulated}
+        loaded = load_model(model, parameters, all_states, max_states, learn, **how)
         if is_simulated and not as_json:
             print_model_warnings(loaded)
     elif resume is None:

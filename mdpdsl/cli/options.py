@@ -59,6 +59,13 @@ def model_options(function: F) -> F:
     return function
 
 
+learn_option = click.option(
+    "learn",
+    "--learn",
+    type=click.Choice(["all"]),
+    help="Learn all rows, also those that a model with `?` or unknown numbers writes out.",
+)
+
 cluster_option = click.option(
     "cluster",
     "--cluster",
@@ -117,6 +124,7 @@ def load_model(
     parameters: dict[str, str],
     all_states: bool = False,
     max_states: int | None = None,
+    learn: str | None = None,
     *,
     is_quiet: bool = True,
     is_built: bool = True,
@@ -126,7 +134,7 @@ def load_model(
     from mdpdsl.progress import shown
 
     # The path is positional: a model may have parameters of any name.
-    model = load(path, all_states=all_states, max_states=max_states, **parameters)
+    model = load(path, all_states=all_states, max_states=max_states, learn=learn, **parameters)
     if is_built:
         with shown(progress(is_quiet), "building", "states") as update:
             show = None if update is None else lambda done, total: update(done, total, "states")

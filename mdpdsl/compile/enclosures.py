@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdpdsl.compile import intervals
+from mdpdsl.compile import interval_arithmetic as intervals
 from mdpdsl.compile.expressions import Frame, evaluate
 from mdpdsl.compile.slopes import ENCLOSED_FUNCTIONS, Enclosure, either, exactly, truth
 from mdpdsl.compile.terms import Apply, Choose, Logic, Named, Read, Term, parts

@@ -214,11 +214,17 @@ def load_file(
     *,
     all_states: bool = False,
     max_states: int | None = None,
+    learn: str | None = None,
     **parameters: Override,
 ) -> Model:
     """Read a model from a file, or a shipped model by its name; parameters by keyword."""
-    source = read_source(str(path))
-    return Model(source, parameters, keeps_all_states=all_states, most_states=max_states)
+    return Model(
+        read_source(str(path)),
+        parameters,
+        keeps_all_states=all_states,
+        most_states=max_states,
+        learns_all=learns_all(learn),
+    )
 
 
 def loads(
@@ -227,17 +233,36 @@ def loads(
     *,
     all_states: bool = False,
     max_states: int | None = None,
+    learn: str | None = None,
     **parameters: Override,
 ) -> Model:
     """Read a model from a text; parameters by keyword.
+
+    With `learn="all"`, rows that are written out beside a `?` or an unknown number are to be
+    learned as well.
 
     >>> import mdpdsl
     >>> text = "mdp walk  param n = 4  state x in 0..n-1  action go  on go -> x' = mod(x + 1, n)"
     >>> mdpdsl.loads(text, n=6).graph.n_states
     6
     """
-    source = Source(text, "<text>")
-    return Model(source, parameters, keeps_all_states=all_states, most_states=max_states)
+    return Model(
+        Source(text, "<text>"),
+        parameters,
+        keeps_all_states=all_states,
+        most_states=max_states,
+        learns_all=learns_all(learn),
+    )
+
+
+def learns_all(learn: str | None) -> bool:
+    """Return whether all rows are to be learned; raise SettingsError for another choice."""
+    if learn not in (None, "all"):
+        raise SettingsError(
+            f'`learn` cannot be {learn!r}; it is "all", to learn rows that are written out as '
+            "well, or None"
+        )
+    return learn == "all"
 
 
 def shipped_models() -> list[str]:

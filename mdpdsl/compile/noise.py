@@ -114,7 +114,7 @@ def plan_outcome(
                 for other in order
                 if variables[other].kind == "real" and not variables[other].wraps
             }
-            affine = _affine(terms[name], frozenset(left), used, clipped)
+            affine = as_affine(terms[name], frozenset(left), used, clipped)
         if affine is not None:
             aligned[name] = affine
         else:
@@ -146,26 +146,7 @@ def dependency_order(terms: Mapping[str, Term]) -> tuple[str, ...]:
     return tuple(ordered)
 
 
-def _exact_part(
-    term: Term,
-    private: frozenset[str],
-    noises: Mapping[str, Noise],
-    used: Mapping[str, frozenset[str]],
-) -> Affine | None:
-    """Return the part of a variable's noise that the distribution function integrates exactly."""
-    normal = frozenset(name for name in private if noises[name].spread.family == "normal")
-    candidates = [normal] if normal else []
-    candidates += [
-        frozenset({name}) for name in sorted(private, key=lambda n: (n not in normal, n))
-    ]
-    for names in candidates:
-        affine = _affine(term, names, used)
-        if affine is not None:
-            return affine
-    return None
-
-
-def _affine(
+def as_affine(
     term: Term,
     names: frozenset[str],
     used: Mapping[str, frozenset[str]],
@@ -180,6 +161,25 @@ def _affine(
         return None
     parts = _decompose(inner, names, used, following or {})
     return Affine(*parts, (low, high)) if parts else None
+
+
+def _exact_part(
+    term: Term,
+    private: frozenset[str],
+    noises: Mapping[str, Noise],
+    used: Mapping[str, frozenset[str]],
+) -> Affine | None:
+    """Return the part of a variable's noise that the distribution function integrates exactly."""
+    normal = frozenset(name for name in private if noises[name].spread.family == "normal")
+    candidates = [normal] if normal else []
+    candidates += [
+        frozenset({name}) for name in sorted(private, key=lambda n: (n not in normal, n))
+    ]
+    for names in candidates:
+        affine = as_affine(term, names, used)
+        if affine is not None:
+            return affine
+    return None
 
 
 def _unclipped(term: Term) -> tuple[Term, Term | None, Term | None]:

@@ -1,8 +1,15 @@
-"""A model whose rows are only known to lie in sets: the estimate, its sets, and what they mean."""
+"""A model whose rows are only known to lie in sets: the estimate, its sets, and what they mean.
+
+Rows that follow a law are functions of a few unknown numbers theta, and one theta rules them all.
+The data leave a set of theta, which boxes cover: the rows of each box are intervals again, and they
+are much narrower than those of the whole set.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +26,76 @@ from mdpdsl.graph.transition_graph import DEFAULT_REWARD
 MOST_ENTRIES = 20_000_000
 
 
+class RowFamily(Protocol):
+    """Rows of a graph as functions of unknown numbers."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The unknown numbers, in the order of theta."""
+
+    @property
+    def pairs(self) -> IntArray:
+        """The pairs whose rows depend on them."""
+
+    def row_sets(self, low: FloatArray, high: FloatArray, others: RowSets) -> RowSets:
+        """Return intervals that hold the rows of all theta of a box; other rows as they are."""
+
+
+class BoxCover(Protocol):
+    """Boxes that together cover a set of theta."""
+
+    @property
+    def low(self) -> FloatArray:
+        """Lower corners, [n_boxes, n_numbers]."""
+
+    @property
+    def high(self) -> FloatArray:
+        """Upper corners, [n_boxes, n_numbers]."""
+
+
+@dataclass(frozen=True, eq=False)
+class FamilySets:
+    """The unknown numbers that the data allow, one theta for all rows that depend on them."""
+
+    family: RowFamily
+    boxes: BoxCover
+    others: RowSets  # over all pairs of the graph; used where rows do not depend on the numbers
+    theta_hat: FloatArray  # [n_numbers]  the estimate
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The unknown numbers."""
+        return tuple(self.family.names)
+
+    @property
+    def described(self) -> str:
+        """The numbers with the values that the data allow: slip in [0.29, 0.36]."""
+        ends = zip(self.names, *self.hull, strict=True)
+        return " and ".join(f"{name} in {interval_text(low, high)}" for name, low, high in ends)
+
+    @property
+    def has_open_rows(self) -> bool:
+        """Whether other rows are not known, either."""
+        pair = entry_pairs(self.others.successor_start)
+        is_open = (self.others.upper > self.others.lower) & ~np.isin(pair, self.family.pairs)
+        return bool(is_open.any())
+
+    @cached_property
+    def hull(self) -> tuple[FloatArray, FloatArray]:
+        """The least and the largest value of each number, [n_numbers] each."""
+        low, high = np.asarray(self.boxes.low), np.asarray(self.boxes.high)
+        return low.min(axis=0), high.max(axis=0)
+
+    def rows(self, low: FloatArray, high: FloatArray) -> RowSets:
+        """Return the sets of all rows if theta lies in a box."""
+        return self.family.row_sets(low, high, self.others)
+
+    @cached_property
+    def hull_rows(self) -> RowSets:
+        """The sets of all rows, each as if it had a theta of its own."""
+        return self.rows(*self.hull)
+
+
 @dataclass(frozen=True, eq=False)
 class SetModel:
     """An estimate over all states, and for every pair the rows that the data allow."""
@@ -30,21 +107,39 @@ class SetModel:
     kind: str  # of the sets: time-uniform, clopper-pearson or weissman
     support: str  # which successors are possible: seen, all or model
     holds: str  # when the sets hold, in words
+    numbers: FamilySets | None = None  # the law behind some rows; None if no row has one
+    misfit: int = 0  # how many rows contradict that law
 
-    def with_rewards(self, name: str | None) -> tuple[RowSets, FloatArray | None]:
+    @property
+    def warning(self) -> str | None:
+        """What is wrong if the data contradict the law that a guarantee would rest on."""
+        if self.numbers is None or self.misfit == 0:
+            return None
+        rows = "1 row" if self.misfit == 1 else f"{self.misfit:,} rows"
+        return (
+            f"But this assumes a law that the data contradict in {rows}: no value of "
+            f"{' and '.join(self.numbers.names)} explains them, so do not rely on it."
+        )
+
+    def with_rewards(
+        self, name: str | None, sets: RowSets | None = None
+    ) -> tuple[RowSets, FloatArray | None]:
         """Return the sets to solve for a reward, and its values on their entries.
+
+        Other sets over the same pairs may be given.
 
         The values are None if the reward does not depend on the next state. If it does, every
         successor that is possible has to be listed. Raise SolveError if that is too large, or if
         the reward cannot be evaluated on some of them.
         """
         graph, reward = self.model.graph, DEFAULT_REWARD if name is None else name
+        sets = self.sets if sets is None else sets
         by_branch = {**graph.branch_rewards}
         if graph.branch_reward is not None:
             by_branch[DEFAULT_REWARD] = graph.branch_reward
         if reward not in by_branch:
-            return self.sets, None
-        sets = listing_all(self.sets, graph.n_states)
+            return sets, None
+        sets = listing_all(sets, graph.n_states)
         listed = replace(
             graph,
             successor_start=sets.successor_start,
@@ -116,3 +211,13 @@ def listing_all(sets: RowSets, n_states: int) -> RowSets:
         l1=sets.l1,
         is_other=is_other,
     )
+
+
+def interval_text(low: float, high: float) -> str:
+    """Return an interval with the digits that matter, rounded outwards."""
+    if not high > low:
+        return f"[{low:.6g}, {high:.6g}]"
+    digits = min(12, max(0, 1 - math.floor(math.log10(high - low))))
+    unit = 10.0**-digits
+    below, above = math.floor(low / unit + 1e-9), math.ceil(high / unit - 1e-9)
+    return f"[{below * unit:.{digits}f}, {above * unit:.{digits}f}]"

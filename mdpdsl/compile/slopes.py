@@ -14,10 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdpdsl.compile import intervals
-from mdpdsl.compile.cells import normal_cdf
-from mdpdsl.compile.intervals import ONE, SMALLEST, Interval, reciprocal, square, widened
+from mdpdsl.compile import interval_arithmetic as intervals
+from mdpdsl.compile.interval_arithmetic import ONE, SMALLEST, Interval, reciprocal, square, widened
 from mdpdsl.graph.space import BoolArray, FloatArray
+
+#: The relative error of SciPy's normal distribution function, in its tail (Cephes' `erfc`).
+NORMAL_ERROR = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +105,16 @@ def total(x: Enclosure, axis: int) -> Enclosure:
 
 def normal_probability(z: Enclosure) -> Enclosure:
     """Return the distribution function of the standard normal distribution."""
-    low, high = widened(normal_cdf(z.lower), normal_cdf(z.upper))
-    high = np.where(np.isneginf(z.upper), 0.0, np.maximum(high, SMALLEST))
-    return _chain(z, (low, np.minimum(high, 1.0)), intervals.density(z.value))
+    from scipy.special import ndtr
+
+    ends = []
+    for values, sign in zip(z.value, (-1.0, 1.0), strict=True):
+        tail = ndtr(-np.abs(values))
+        error = np.where(np.isinf(values), 0.0, NORMAL_ERROR * tail + SMALLEST)
+        rest = np.where(np.isinf(values), 1.0, 1.0 - tail + sign * intervals.EPSILON)
+        ends.append(np.where(values > 0, rest, tail) + sign * error)
+    value = np.maximum(ends[0], 0.0), np.minimum(ends[1], 1.0)
+    return _chain(z, value, intervals.density(z.value))
 
 
 def uniform_probability(z: Enclosure) -> Enclosure:
@@ -184,13 +193,15 @@ def _smaller(one: Enclosure, other: Enclosure) -> Enclosure:
     return Enclosure(low, high, *slopes)
 
 
-def _minimum(first: Enclosure, *rest: Enclosure) -> Enclosure:
+def minimum(first: Enclosure, *rest: Enclosure) -> Enclosure:
+    """Return the smallest of some enclosures."""
     for other in rest:
         first = _smaller(first, other)
     return first
 
 
-def _maximum(first: Enclosure, *rest: Enclosure) -> Enclosure:
+def maximum(first: Enclosure, *rest: Enclosure) -> Enclosure:
+    """Return the largest of some enclosures."""
     for other in rest:
         first = negative(_smaller(negative(first), negative(other)))
     return first
@@ -335,8 +346,8 @@ ENCLOSED_FUNCTIONS: dict[str, Callable[..., Enclosure]] = {
     ">=": lambda one, other: _not_more(other, one),
     "abs": _absolute,
     "sign": lambda x: _steps(x, np.sign),
-    "min": _minimum,
-    "max": _maximum,
+    "min": minimum,
+    "max": maximum,
     "floor": lambda x: _steps(x, np.floor),
     "ceil": lambda x: _steps(x, np.ceil),
     "round": lambda x: _steps(x, np.rint),
@@ -351,7 +362,7 @@ ENCLOSED_FUNCTIONS: dict[str, Callable[..., Enclosure]] = {
     "atan": _arc_tangent,
     "atan2": _direction,
     "tanh": _hyperbolic_tangent,
-    "clip": lambda x, low, high: _minimum(_maximum(x, low), high),
+    "clip": lambda x, low, high: minimum(maximum(x, low), high),
     "wrap": lambda x, low, high: add(low, _remainder(subtract(x, low), subtract(high, low))),
     "mod": _remainder,
 }

@@ -89,6 +89,7 @@ class StoredModel(Model):
         self.checked = checked
         self.source = source
         self.provenance = provenance
+        self.learns_all = False
         self._options = (False, None, None)
         self._graph = graph
         self._seconds = seconds

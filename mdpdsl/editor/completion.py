@@ -6,7 +6,18 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mdpdsl.compile.scope import FIXED, GUARD, REWARD, STATE_GUARD, UPDATE, Definition, Place
+from mdpdsl.compile.scope import (
+    FIXED,
+    GUARD,
+    PROBABILITY,
+    REWARD,
+    SPREAD,
+    STATE_GUARD,
+    TRUTH,
+    UPDATE,
+    Definition,
+    Place,
+)
 from mdpdsl.compile.terms import Read, reads
 from mdpdsl.diagnostics import Span
 from mdpdsl.editor import vocabulary
@@ -28,7 +39,7 @@ _PARTIAL_WORD = re.compile(r"[^\W\d]\w*\Z")
 _STARTERS = {word.upper() for word in STATEMENT_KEYWORDS}
 #: After one of these, a primed name is an update of a branch; elsewhere it starts an equation.
 _BEFORE_UPDATE = {"ARROW", "BAR", "COLON", "COMMA"}
-_RANKS = ("state", "action", "noise", "let", "param", "member")
+_RANKS = ("state", "action", "noise", "let", "unknown", "param", "member")
 _CHOICES = {
     "algorithm": tuple(ALGORITHMS),
     "bonus": BONUSES,
@@ -168,7 +179,7 @@ def _special_names(
     kinds = [kind for kind, _ in statement]
     first, last = (kinds[0], kinds[-1]) if kinds else ("", "")
     match first:
-        case "MDP" | "LABEL" | "LET" | "PARAM" if len(kinds) == 1:
+        case "MDP" | "LABEL" | "LET" | "PARAM" | "UNKNOWN" if len(kinds) == 1:
             return []  # a new name
         case "STATE" | "NOISE" if len(kinds) == 1:
             return []
@@ -220,14 +231,25 @@ def _place(statement: Sequence[tuple[str, str]]) -> Place:
         case "LABEL" | "RESTART" | "END" | "INIT" if kinds[0] != "INIT" or "WHEN" in kinds:
             return STATE_GUARD
         case "ON":
-            marks = [k for k in kinds if k in ("WHEN", "ARROW", "BAR", "ASSIGN")]
-            return UPDATE if marks[-1:] == ["ASSIGN"] else GUARD
+            return _place_in_rule(kinds)
+        case "NOISE" if "LPAREN" in kinds:
+            return SPREAD
+        case "TABLE" if "ASSIGN" not in kinds[-2:]:  # a truth is known
+            return SPREAD
         case "REWARD":
             return REWARD
         case "LET" | "PRIMED":
             return UPDATE
         case _:
             return FIXED
+
+
+def _place_in_rule(kinds: Sequence[str]) -> Place:
+    """Return what an expression of an `on` line may read, given the kinds of tokens before it."""
+    marks = [k for k in kinds if k in ("WHEN", "ARROW", "BAR", "ASSIGN", "QUESTION")]
+    if marks[-1:] == ["ASSIGN"]:
+        return TRUTH if marks[-2:-1] == ["QUESTION"] else UPDATE
+    return PROBABILITY if marks[-1:] in (["ARROW"], ["BAR"]) else GUARD
 
 
 def _names(document: Document, place: Place) -> Iterator[Suggestion]:
@@ -247,7 +269,7 @@ def _may_read(document: Document, name: str, definition: Definition, place: Plac
         return term.kind in place.kinds
     if definition.kind in ("state", "action", "noise"):  # its declaration has an error
         return definition.kind in place.kinds
-    return definition.kind != "member" or bool(place.kinds)
+    return definition.kind != "member" or "state" in place.kinds
 
 
 def _actions(document: Document) -> list[Suggestion]:

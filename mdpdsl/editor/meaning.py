@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from mdpdsl.compile.checked import Spread
 from mdpdsl.compile.expressions import constant_value
@@ -79,6 +80,8 @@ def _of_definition(document: Document, name: str, definition: Definition) -> str
         case "let":
             term = document.declared.scope.definition_term(name)
             return _joined(document, name, "let", _typed(document, "let", term))
+        case "unknown":
+            return _joined(document, name, "unknown", _of_unknown(document, name))
         case "state":
             return _joined(document, name, "state", _of_variable(document, name))
         case "noise":
@@ -98,12 +101,27 @@ def _typed(document: Document, word: str, term: Term | None) -> str:
     text = f"{word}, {term.type}"
     read = sorted(reads(term))
     if read:
-        return f"{text}; depends on {', '.join(f'{KIND_WORDS[k]} `{n}`' for k, n in read)}"
+        return f"{text}; {_depends(read)}"
     value, fault = (term.value, None) if isinstance(term, Constant) else constant_value(term)
     if fault is not None:
         return text
     members = {number: member for member, number in document.declared.scope.symbols.items()}
     return f"{text}, value **{value_text(value, term.type, members)}**"
+
+
+def _depends(read: Sequence[tuple[str, str]]) -> str:
+    return f"depends on {', '.join(f'{KIND_WORDS[kind]} `{name}`' for kind, name in read)}"
+
+
+def _of_unknown(document: Document, name: str) -> str:
+    """Describe an unknown number by its range, and by its value for simulation."""
+    for number in document.declared.unknowns:
+        if number.name == name:
+            text = f"unknown number in [{number.low:.6g}, {number.high:.6g}]"
+            if number.value is None:
+                return f"{text}; to simulate, give it a value with `--set {name}=…`"
+            return f"{text}; simulated with {number.value:.6g}"
+    return "unknown number, invalid"
 
 
 def _of_variable(document: Document, name: str) -> str:
@@ -134,6 +152,9 @@ def _values(variable: Variable) -> str:
 def _of_noise(document: Document, name: str) -> str:
     for noise in document.declared.noises:
         if noise.name == name:
+            if noise.terms is not None:
+                read = sorted(set().union(*(reads(term) for term in noise.terms)))
+                return f"noise, drawn anew at each step; {_depends(read)}"
             return f"noise, drawn anew at each step: {_spread(noise.spread)}"
     return "noise, invalid"
 
@@ -213,6 +234,7 @@ def _word_at(document: Document, offset: int) -> tuple[str, Span] | None:
 def _joined(document: Document, name: str, word: str, text: str) -> str:
     """Put the declaration before a text, and the comment of the declaration after it."""
     kinds = {"param": ast.Param, "let": ast.Let, "state": ast.State, "noise": ast.Noise}
+    kinds |= {"unknown": ast.Unknown}
     kinds |= {"action": ast.ActionFactor, "label": ast.Label, "property": ast.Property}
     for statement in document.parsed.file.statements:
         if isinstance(statement, kinds[word]) and _declares(statement, name):

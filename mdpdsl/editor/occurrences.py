@@ -1,8 +1,8 @@
 """Every name in a model file, with its position and its namespace.
 
-Parameters, variables, actions, members and lets share one namespace; labels, rewards, properties,
-settings of the explore block, log columns and functions have their own. In statements that could
-not be parsed, all words except keywords count as names of the first kind.
+Parameters, unknown numbers, variables, actions, members and lets share one namespace; labels,
+rewards, properties, settings of the explore block, log columns and functions have their own. In
+statements that could not be parsed, all words except keywords count as names of the first kind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mdpdsl.syntax import ast
 from mdpdsl.syntax.words import CONTEXTUAL_KEYWORDS, KEYWORDS
 
 #: The keyword that declares a name, in statements that could not be parsed.
-_DECLARING = {"param", "state", "action", "noise", "let"}
+_DECLARING = {"param", "unknown", "state", "action", "noise", "let"}
 _TOKEN = re.compile(r"#[^\n]*|\"[^\"\n]*\"?|[^\W\d]\w*|\d[\w.]*")
 
 
@@ -76,6 +76,9 @@ def _of_statement(statement: ast.Statement, file: ast.ModelFile) -> Iterator[Occ
             yield Occurrence(statement.name.text, statement.name.span, is_declaration=True)
             part = statement.distribution if isinstance(statement, ast.Noise) else statement.value
             yield from _of_node(part)
+        case ast.Unknown():
+            yield Occurrence(statement.name.text, statement.name.span, is_declaration=True)
+            yield from _of_node((statement.low, statement.high, statement.value))
         case ast.State() | ast.ActionFactor():
             yield Occurrence(statement.name.text, statement.name.span, is_declaration=True)
             yield from _of_domain(statement.domain, file)
@@ -94,7 +97,7 @@ def _of_statement(statement: ast.Statement, file: ast.ModelFile) -> Iterator[Occ
 
 def _of_domain(domain: ast.Domain, file: ast.ModelFile) -> Iterator[Occurrence]:
     """Distinguish new members of an enumeration from constants in a set of numbers."""
-    constants = _declared(file, ast.Param) | _declared(file, ast.Let) | CONSTANTS.keys()
+    constants = _declared(file, ast.Param, ast.Let, ast.Unknown) | CONSTANTS.keys()
     items = domain.items if isinstance(domain, ast.SetDomain) else ()
     is_enumeration = all(isinstance(item, ast.Name) for item in items) and bool(items)
     for occurrence in _of_node(domain):
@@ -208,8 +211,10 @@ def _is_name(word: str, text: str, token: re.Match[str]) -> bool:
     return word in CONTEXTUAL_KEYWORDS and (is_primed or bool(line.strip()))
 
 
-def _declared(file: ast.ModelFile, kind: type[ast.Param] | type[ast.Let]) -> set[str]:
-    return {s.name.text for s in file.statements if isinstance(s, kind)}
+def _declared(
+    file: ast.ModelFile, *kinds: type[ast.Param] | type[ast.Let] | type[ast.Unknown]
+) -> set[str]:
+    return {s.name.text for s in file.statements if isinstance(s, kinds)}
 
 
 def _members(file: ast.ModelFile) -> set[str]:

@@ -40,8 +40,9 @@ def _entries(statement: ast.Statement) -> Iterator[Entry]:
             kind = "param" if isinstance(statement, ast.Param) else "let"
             value = format_expression(statement.value)
             yield Entry(statement.name.text, kind, value, span, statement.name.span)
-        case ast.State() | ast.ActionFactor() | ast.Noise():
-            kind = {"State": "state", "Noise": "noise"}.get(type(statement).__name__, "action")
+        case ast.State() | ast.ActionFactor() | ast.Noise() | ast.Unknown():
+            kinds = {"State": "state", "Noise": "noise", "Unknown": "unknown"}
+            kind = kinds.get(type(statement).__name__, "action")
             _, _, detail = format_statement(statement).partition(statement.name.text)
             yield Entry(statement.name.text, kind, detail.strip(), span, statement.name.span)
         case ast.Label():

@@ -19,6 +19,7 @@ _SUGGESTION_KINDS = {
     "setting": types.CompletionItemKind.Property,
     "label": types.CompletionItemKind.Value,
     "param": types.CompletionItemKind.Constant,
+    "unknown": types.CompletionItemKind.Constant,
     "state": types.CompletionItemKind.Variable,
     "action": types.CompletionItemKind.Variable,
     "noise": types.CompletionItemKind.Variable,
@@ -27,6 +28,7 @@ _SUGGESTION_KINDS = {
 _ENTRY_KINDS = {
     "model": types.SymbolKind.Module,
     "param": types.SymbolKind.Constant,
+    "unknown": types.SymbolKind.Constant,
     "let": types.SymbolKind.Property,
     "state": types.SymbolKind.Variable,
     "action": types.SymbolKind.EnumMember,

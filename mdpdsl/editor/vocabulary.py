@@ -5,6 +5,10 @@ from __future__ import annotations
 STATEMENTS = {
     "mdp": ('mdp NAME "title"', "the name of the model; the first statement"),
     "param": ("param NAME = value", "a constant, which `--set NAME=value` overrides"),
+    "unknown": (
+        "unknown NAME in [LOW, HIGH] [= VALUE]",
+        "a number that data will show; the value is only for simulation",
+    ),
     "state": ("state NAME in DOMAIN", "a state variable; several form a product"),
     "action": ("action a, b | action NAME in DOMAIN", "actions by name, or with values"),
     "noise": ("noise NAME ~ DISTRIBUTION", "a random number, drawn anew at each step"),
@@ -42,7 +46,7 @@ STATEMENTS = {
 }
 
 WORDS = {
-    "in": "introduces the domain of a variable",
+    "in": "introduces the domain of a variable, or the range of an unknown number",
     "any": "all actions; with `init`, all states",
     "all": "with `states`: the whole product",
     "when": "introduces a condition",

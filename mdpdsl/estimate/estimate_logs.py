@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,22 +34,41 @@ from mdpdsl.estimate.confidence_sets import (
 from mdpdsl.estimate.contradictions import contradiction_text
 from mdpdsl.estimate.estimate_records import estimate_record, mixed_text, states_text
 from mdpdsl.estimate.intervals import SETS
+from mdpdsl.estimate.learned_numbers import (
+    LearnedNumbers,
+    has_laws,
+    learned_numbers,
+    misfit_text,
+)
 from mdpdsl.estimate.metrics import measure
 from mdpdsl.estimate.reference import estimate_reference
 from mdpdsl.estimate.run_result import RunResult, RunTrial
 from mdpdsl.estimate.saved import (
     save_estimate,
+    saved_numbers,
+    saved_steps,
+    steps_arrays,
     stored_sets,
     with_data_starts,
 )
+from mdpdsl.files import write_arrays
 from mdpdsl.graph.ends import Settled, settle
 from mdpdsl.graph.tables import transition_table
 from mdpdsl.logs.count import LogCounts, count_logs
+from mdpdsl.logs.raw_steps import RawSteps, RawTransitions
 from mdpdsl.logs.reading_options import ReadingOptions
 from mdpdsl.logs.rejections import Example, Rejections
 from mdpdsl.progress import Progress, shown
 from mdpdsl.runs.arrays import read_settled
-from mdpdsl.runs.directory import COUNTS, MODEL, RunDirectory, new_folder, require_new
+from mdpdsl.runs.directory import (
+    COUNTS,
+    MODEL,
+    NUMBERS,
+    STEPS,
+    RunDirectory,
+    new_folder,
+    require_new,
+)
 from mdpdsl.runs.records import (
     EstimateRecord,
     FileRecord,
@@ -74,6 +94,17 @@ class Estimate(RunResult):
     sets: ConfidenceSets
     settled: Settled
     summary: EstimateRecord
+    learned: LearnedNumbers | None = None
+    steps: RawTransitions | None = None  # the raw values behind the unknown numbers
+
+    @cached_property
+    def numbers(self) -> LearnedNumbers | None:
+        """The estimates of the model's unknown numbers; None if it has none."""
+        return self.learned
+
+    @property
+    def _raw_steps(self) -> RawTransitions | None:
+        return self.steps
 
     @property
     def transitions(self) -> int:
@@ -113,7 +144,10 @@ class Estimate(RunResult):
 
     def record(self) -> dict[str, Any]:
         """Return the results as `--json` prints them."""
-        return encoded(self.summary) | {"run": None if self.path is None else str(self.path)}
+        found = encoded(self.summary)
+        if self.summary.numbers is not None:
+            found |= {"params": found["parameters"], "parameters": found["numbers"]}
+        return found | {"run": None if self.path is None else str(self.path)}
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Estimate:
         """Write a folder that `mdpdsl.open_run` reads; return the result with its path."""
@@ -122,8 +156,18 @@ class Estimate(RunResult):
         ) as run:
             saved = replace(self, path=run.path)
             save_estimate(
-                run.path, self.settled, self.sets, self.model, self.prior, self.rejections
+                run.path,
+                self.settled,
+                self.sets,
+                self.model,
+                self.prior,
+                self.rejections,
+                self.learned,
             )
+            if self.learned is not None:
+                write_arrays(run.path / NUMBERS, self.learned.arrays())
+            if self.steps is not None:
+                write_arrays(run.path / STEPS, steps_arrays(self.steps))
             run.write_summary(saved.record())
         return saved
 
@@ -202,7 +246,10 @@ def estimate(
             "set `support=` to seen or all"
         )
     with shown(progress, "reading", "rows") as update:
-        read = _counted(spaces, logs, time_step, separate_files, reading, jobs, cluster, update)
+        steps = _raw_steps(spaces)
+        read = _counted(
+            spaces, logs, time_step, separate_files, reading, jobs, cluster, update, steps
+        )
     chosen = {
         "delta": delta if delta is not None else float(spaces.checked.explore.get("delta", DELTA)),
         "sets": sets,
@@ -212,11 +259,13 @@ def estimate(
         "separate_files": separate_files,
         "reading": reading.changed,
     }
-    found = _estimate(spaces, read, chosen)
+    found = _estimate(spaces, read, chosen, None if steps is None else steps.transitions())
     if len(found.settled.mixed):
         warnings.warn(mixed_text(found.settled), MdpdslWarning, stacklevel=2)
     if found.summary.contradictions is not None:
         warnings.warn(contradiction_text(found.summary.contradictions), MdpdslWarning, stacklevel=2)
+    if found.learned is not None and found.learned.n_misfit:
+        warnings.warn(misfit_text(found.learned), MdpdslWarning, stacklevel=2)
     if not out or found.transitions == 0:
         return found
     folder = new_folder(f"{spaces.name}-estimate") if out is True else Path(out)
@@ -274,8 +323,17 @@ def open_estimate(run: RunDirectory, configuration: RunConfiguration) -> Estimat
     # Version 1 had radii, did not say what its sets assume, and knew no ends.
     said = {"sets": sets.kind, "support": sets.support, "holds": sets.holds}
     unsaid: dict[str, Any] = {"contradictions": None, "episodes": None, "ends": [], "reading": {}}
-    summary = decoded(EstimateRecord, {"says_ends": False} | unsaid | said | record)
-    return _result(model, configuration, settled, sets, summary, run.path)
+    given = {"parameters": record["params"]} if "params" in record else {}
+    summary = decoded(EstimateRecord, {"says_ends": False} | unsaid | said | record | given)
+    found = _result(model, configuration, settled, sets, summary, run.path)
+    if not has_laws(settled.graph):
+        return found
+    steps = saved_steps(run.path)
+    learned = saved_numbers(run.path, model, settled)
+    if learned is None:
+        delta = float(configuration.settings["delta"])
+        learned = learned_numbers(model.checked, settled.graph, settled.counts, delta, steps)
+    return replace(found, learned=learned, steps=steps)
 
 
 def _counted(
@@ -287,6 +345,7 @@ def _counted(
     jobs: int | None,
     cluster: str | None,
     update: Progress | None,
+    steps: RawSteps | None,
 ) -> LogCounts:
     n_jobs = min(jobs or os.cpu_count() or 1, _n_files(logs))
     with _workers(cluster, n_jobs) as (executor, n_workers):
@@ -300,6 +359,7 @@ def _counted(
             executor=executor,
             n_workers=n_workers,
             options=reading,
+            steps=steps,
         )
 
 
@@ -322,7 +382,15 @@ def _workers(cluster: str | None, n_jobs: int) -> Iterator[tuple[Executor | None
         yield None, 1
 
 
-def _estimate(model: Model, read: LogCounts, chosen: dict[str, Any]) -> Estimate:
+def _raw_steps(model: Model) -> RawSteps | None:
+    """Return a collection for raw values if unknown numbers are to be estimated from them."""
+    is_raw = bool(model.checked.unknowns) and model.is_continuous
+    return RawSteps(model.checked, model.graph) if is_raw else None
+
+
+def _estimate(
+    model: Model, read: LogCounts, chosen: dict[str, Any], steps: RawTransitions | None
+) -> Estimate:
     graph = model.graph
     files = [FileRecord(file.path, file.bytes, file.rows) for file in read.files]
     configuration = RunConfiguration(
@@ -330,7 +398,9 @@ def _estimate(model: Model, read: LogCounts, chosen: dict[str, Any]) -> Estimate
         hash=graph.hash,
         parameters=dict(model.parameters),
         options=RunOptions(
-            graph.n_states == graph.states.product.size, model.options.get("max_states")
+            graph.n_states == graph.states.product.size,
+            model.options.get("max_states"),
+            learn=model.options.get("learn"),
         ),
         settings={**chosen, "files": [asdict(file) for file in files]},
         seed=0,
@@ -343,8 +413,14 @@ def _estimate(model: Model, read: LogCounts, chosen: dict[str, Any]) -> Estimate
     if chosen["support"] == "model" and settled.has_changed:
         raise _undeclared(model, settled)
     sets = settled_sets(settled, chosen["delta"], chosen["sets"], chosen["support"])
-    summary = estimate_record(model, read, settled, files, chosen, configuration, sets)
-    return _result(model, configuration, settled, sets, summary, None)
+    learned = None
+    if has_laws(settled.graph) and settled.counts.n_transitions:
+        learned = learned_numbers(
+            model.checked, settled.graph, settled.counts, chosen["delta"], steps
+        )
+    summary = estimate_record(model, read, settled, files, chosen, configuration, sets, learned)
+    found = _result(model, configuration, settled, sets, summary, None)
+    return replace(found, learned=learned, steps=steps)
 
 
 def _undeclared(model: Model, settled: Settled) -> SettingsError:

@@ -10,6 +10,7 @@ import numpy as np
 from mdpdsl.compile.model import Model
 from mdpdsl.estimate.confidence_sets import ConfidenceSets
 from mdpdsl.estimate.contradictions import contradictions
+from mdpdsl.estimate.learned_numbers import LearnedNumbers
 from mdpdsl.estimate.metrics import measure
 from mdpdsl.estimate.reference import estimate_reference
 from mdpdsl.estimate.saved import what_is_left_out
@@ -24,6 +25,8 @@ from mdpdsl.runs.records import (
     EndRecord,
     EstimateRecord,
     FileRecord,
+    MisfitRecord,
+    NumberRecord,
     PairRecord,
     RunConfiguration,
     decoded,
@@ -31,6 +34,8 @@ from mdpdsl.runs.records import (
 
 #: The most unvisited pairs that a record lists.
 LISTED_UNSEEN = 1000
+#: The most rows that contradict the model that a record lists.
+LISTED_MISFITS = 100
 #: States that a message names.
 NAMED_ENDS = 5
 
@@ -43,6 +48,7 @@ def estimate_record(
     chosen: dict[str, Any],
     configuration: RunConfiguration,
     sets: ConfidenceSets,
+    learned: LearnedNumbers | None,
 ) -> EstimateRecord:
     """Return the record of an estimate: what was counted, how, and how good it is."""
     graph, counts = settled.graph, settled.counts
@@ -80,7 +86,26 @@ def estimate_record(
         rows_per_second=read.rows / read.seconds,
         versions=configuration.versions,
         **what_is_left_out(counts, model, graph, chosen["prior"], sets.support == "model"),
+        **({} if learned is None else number_fields(learned, graph)),
     )
+
+
+def number_fields(learned: LearnedNumbers, graph: TransitionGraph) -> dict[str, Any]:
+    """Return the fields of a record about unknown numbers."""
+    misfit = learned.misfit
+    pairs = misfit.pairs[:LISTED_MISFITS].tolist()
+    described = pair_records(graph, pairs, {})
+    return {
+        "numbers": [decoded(NumberRecord, each) for each in learned.parameters.records()],
+        "numbers_source": learned.source,
+        "notes": list(learned.notes),
+        "misfit": [
+            decoded(MisfitRecord, {**pair, "p_value": p_value, "text": text})
+            for pair, p_value, text in zip(
+                described, misfit.p_values.tolist(), misfit.sentences, strict=False
+            )
+        ],
+    }
 
 
 def unseen_records(

@@ -1,7 +1,8 @@
 """The paper's measures of a run (paper, section on evaluation metrics).
 
 L(s,a) = n c(s,a) / T(s,a); L_Worst and L_Avg are its maximum and mean over the available pairs,
-with the true c if it is known. A run that never visited some pair has failed.
+with the true c if it is known. A run that never visited some pair has failed. Pairs whose rows the
+model file states (`graph.to_learn`) are left out of all of these; n counts their visits, too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
+from mdpdsl.estimate.empirical import knowledge_rows
 from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.row_sets import entry_pairs
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -31,7 +34,7 @@ class Measures:
     worst: float | None
     average: float | None
     utility: float | None  # U_kappa(d_hat), None if it is not finite
-    squared_error: float | None = None  # mean over pairs of ||P - P_hat||^2, if P is known
+    squared_error: float | None = None  # mean over visited pairs of ||P - P_hat||^2, if P is known
     transitions: int | None = None
     # of the run's property, at the checkpoints where they are computed
     guaranteed: float | None = None
@@ -39,16 +42,23 @@ class Measures:
 
 
 def measure(
-    step: int, visits: IntArray, c: FloatArray, kappa: float, *, over_visited: bool = False
+    step: int,
+    visits: IntArray,
+    c: FloatArray,
+    kappa: float,
+    transitions: int | None = None,
+    *,
+    over_visited: bool = False,
 ) -> Measures:
-    """Measure visits against complexities c(s,a).
+    """Measure visits of the pairs to learn against their complexities c(s,a).
 
-    A pair with c = 0 needs no estimate, only a visit. `over_visited` leaves out pairs that were
-    never visited: in a real system it may be impossible to visit them.
+    `transitions` is n, if other pairs were visited as well. A pair with c = 0 needs no estimate,
+    only a visit. `over_visited` leaves out pairs that were never visited: in a real system it may
+    be impossible to visit them.
     """
     unvisited = int(np.count_nonzero(visits == 0))
-    n = int(visits.sum())
-    if unvisited and (n == 0 or not over_visited):
+    n = int(visits.sum()) if transitions is None else transitions
+    if unvisited == len(visits) or (unvisited and not over_visited):
         return Measures(step, unvisited, None, None, None, transitions=n)
     visits, c = visits[visits > 0], c[visits > 0]
     L = c * (n / visits)
@@ -83,22 +93,29 @@ def measures_record(measures: Measures) -> dict[str, float | None]:
 
 
 def mean_squared_error(truth: TransitionGraph, counts: Counts) -> float:
-    """Return the mean over visited pairs of ||P - P_hat||_2^2."""
-    seen = counts.visits > 0
+    """Return the mean over visited pairs of ||P - P_hat||_2^2; known ones are left out."""
+    seen = (counts.visits > 0) & truth.to_learn
     return float(squared_errors(truth, counts)[seen].mean()) if seen.any() else float("nan")
 
 
 def squared_errors(truth: TransitionGraph, counts: Counts) -> FloatArray:
-    """Return ||P - P_hat||_2^2 of every pair, with P_hat = 0 if it was never visited, [n_pairs]."""
-    visits = counts.visits
-    pair = np.repeat(np.arange(truth.n_pairs), np.diff(counts.successor_start))
-    estimate = counts.count / visits[pair]
+    """Return ||P - P_hat||_2^2 of every pair, [n_pairs].
+
+    P_hat = 0 if it was never visited, unless the model file says where it can lead.
+    """
+    if truth.knowledge is None:
+        start, successor = counts.successor_start, counts.successor
+        pair = entry_pairs(start)
+        estimate = counts.count / counts.visits[pair]
+    else:
+        start, successor, estimate = knowledge_rows(counts, truth.knowledge)
+        pair = entry_pairs(start)
     # ||P - P_hat||^2 = sum P^2 - 2 sum P P_hat + sum P_hat^2; the last two sums need only the
     # successors that were seen.
     P = truth.transition_matrix()
     true_squares = np.add.reduceat(truth.probability**2, truth.successor_start[:-1])
-    keys = pair * np.int64(truth.n_states) + counts.successor
-    branch_pair = np.repeat(np.arange(truth.n_pairs), np.diff(truth.successor_start))
+    keys = pair * np.int64(truth.n_states) + successor
+    branch_pair = entry_pairs(truth.successor_start)
     branch_keys = branch_pair * np.int64(truth.n_states) + truth.successor
     place = np.minimum(np.searchsorted(branch_keys, keys), len(branch_keys) - 1)
     matching = np.where(branch_keys[place] == keys, P.data[place], 0.0)

@@ -1,7 +1,7 @@
 """What a run is measured against: the model that was simulated, the whole log, or its own counts.
 
 c(s,a) = 1 - sum P^2 uses P of the truth if it is known, of the log if one was replayed, and
-otherwise of the estimate itself.
+otherwise of the estimate itself. Pairs whose rows the model file states are not measured.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Reference:
 
     source: str  # `truth`, `log` or `estimate`
     complexity: FloatArray  # [n_pairs]
-    measured: BoolArray  # [n_pairs]  pairs that count: all, or those in a log
+    measured: BoolArray  # [n_pairs]  pairs that count: all to learn, or those of them in a log
     target: Counts | None = None  # transitions of the log
     truth: TransitionGraph | None = None
 
@@ -61,20 +61,24 @@ class Reference:
 
 def truth_reference(graph: TransitionGraph) -> Reference:
     """Return the simulated model as the reference."""
-    everything = np.ones(graph.n_pairs, np.bool_)
-    return Reference("truth", squared_l2_complexity(graph), everything, truth=graph)
+    return Reference("truth", squared_l2_complexity(graph), graph.to_learn, truth=graph)
 
 
 def log_reference(logged: LoggedTransitions, graph: TransitionGraph) -> Reference:
     """Return the whole replayed log as the reference."""
     counts = _log_counts(logged, graph)
-    return Reference("log", estimated_complexity(counts), counts.visits > 0, target=counts)
+    measured = (counts.visits > 0) & graph.to_learn
+    return Reference("log", estimated_complexity(counts), measured, target=counts)
 
 
-def estimate_reference(counts: Sequence[Counts]) -> Reference:
-    """Return the estimate as the reference, the mean over trials: nothing else is known."""
+def estimate_reference(counts: Sequence[Counts], graph: TransitionGraph | None = None) -> Reference:
+    """Return the estimate as the reference, the mean over trials: nothing else is known.
+
+    The graph that is estimated says which of its pairs are to learn; by default, all are.
+    """
     c = np.mean([estimated_complexity(each) for each in counts], axis=0)
-    return Reference("estimate", c, np.ones(len(c), np.bool_))
+    measured = np.ones(len(c), np.bool_) if graph is None else graph.to_learn
+    return Reference("estimate", c, measured)
 
 
 def _log_counts(logged: LoggedTransitions, graph: TransitionGraph) -> Counts:

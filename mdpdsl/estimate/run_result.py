@@ -8,7 +8,7 @@ estimate itself, whichever is known.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdpdsl.compile.model import Model
-from mdpdsl.compile.set_model import SetModel
+from mdpdsl.compile.set_model import FamilySets, SetModel
 from mdpdsl.compile.stored import Provenance, StoredModel, guessed_pairs
 from mdpdsl.diagnostics import SettingsError
-from mdpdsl.estimate.confidence_sets import ConfidenceSets
+from mdpdsl.estimate.confidence_sets import ConfidenceSets, confidence_sets
 from mdpdsl.estimate.empirical import estimated_graph, too_large_estimate
 from mdpdsl.estimate.metrics import Measures
 from mdpdsl.estimate.reference import Reference
@@ -37,6 +37,9 @@ from mdpdsl.runs.records import RunConfiguration
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from mdpdsl.estimate.learned_numbers import LearnedNumbers
+    from mdpdsl.logs.raw_steps import RawTransitions
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,9 +120,33 @@ class RunResult(Tabular):
     @cached_property
     def estimate(self) -> TransitionGraph:
         """The graph estimated from the counts of the first trial."""
-        return estimated_graph(
+        found = estimated_graph(
             self.counts, self.graph, self.prior, knows_support=self.knows_support
         )
+        return found if self.numbers is None else self.numbers.rows_of_laws(found)
+
+    @cached_property
+    def numbers(self) -> LearnedNumbers | None:
+        """The model's unknown numbers, estimated from the first trial; None if it has none."""
+        return self._learned(self.delta)
+
+    @property
+    def delta(self) -> float:
+        """The risk of the run's confidence sets."""
+        return float(self.configuration.settings.get("delta", 0.1))
+
+    def _learned(self, delta: float) -> LearnedNumbers | None:
+        """Estimate the unknown numbers with sets of another risk."""
+        from mdpdsl.estimate.learned_numbers import has_laws, learned_numbers
+
+        if not has_laws(self.graph) or self.counts.n_transitions == 0:
+            return None
+        return learned_numbers(self.model.checked, self.graph, self.counts, delta, self._raw_steps)
+
+    @property
+    def _raw_steps(self) -> RawTransitions | None:
+        """The raw values of the steps, if they are kept."""
+        return None
 
     def as_model(self, *, all_states: bool = False) -> StoredModel:
         """Return the estimate as a model, over the states that it can reach, or over all."""
@@ -127,7 +154,9 @@ class RunResult(Tabular):
         too_large = too_large_estimate(self.counts, self.graph, knows_support=knows)
         if too_large is not None:
             raise SettingsError(f"there is no estimate: {too_large}")
-        graph, missing = graph_with_rewards(self.counts, self.model, self.graph, self.prior, knows)
+        graph, missing = graph_with_rewards(
+            self.counts, self.model, self.graph, self.prior, knows, self.numbers
+        )
         kept = np.ones(graph.n_states, np.bool_) if all_states else reachable_states(graph)
         provenance = Provenance(
             str(self.path or self.label),
@@ -153,7 +182,7 @@ class RunResult(Tabular):
         sets, _ = chosen_sets(self, model.graph, support or "auto", delta)
         if sets.kind not in SETS:  # those of version 1 do not hold
             sets, _ = chosen_sets(self, model.graph, support or "auto", sets.delta)
-        return SetModel(
+        found = SetModel(
             model,
             sets.rows,
             self.counts.visits,
@@ -162,6 +191,23 @@ class RunResult(Tabular):
             sets.support,
             sets.holds,
         )
+        return found if sets.support != "model" else self._with_numbers(found, sets)
+
+    def _with_numbers(self, found: SetModel, sets: ConfidenceSets) -> SetModel:
+        """Return sets in which one value of each unknown number rules all rows of its law."""
+        learned = self.numbers if sets.delta == self.delta else self._learned(sets.delta)
+        if learned is None or learned.parameters.is_empty:
+            return found
+        knowledge = sets.graph.knowledge
+        assert knowledge is not None
+        risk = learned.parameters.delta
+        rest = risk if risk < sets.delta else sets.delta  # half, if there are other open rows
+        others = confidence_sets(
+            sets.counts, sets.graph, rest, sets.kind, "model", left_out=knowledge.is_law
+        )
+        parameters = learned.parameters
+        numbers = FamilySets(learned.family, parameters.boxes, others.rows, parameters.value)
+        return replace(found, numbers=numbers, misfit=learned.n_misfit)
 
     @property
     def optimum(self) -> Mapping[str, float] | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mdpdsl.compile.family import Family
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import Provenance, StoredModel, guessed_pairs
 from mdpdsl.compile.transition_rewards import with_transition_rewards
@@ -20,14 +21,24 @@ from mdpdsl.estimate.confidence_sets import (
     settled_sets,
 )
 from mdpdsl.estimate.empirical import estimated_graph, too_large_estimate
+from mdpdsl.estimate.learned_numbers import LearnedNumbers
 from mdpdsl.files import write_arrays, write_json
 from mdpdsl.formats.npz import save_model_graph
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.ends import Settled
 from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.logs.raw_steps import RawTransitions
 from mdpdsl.logs.rejections import Rejections
 from mdpdsl.runs.arrays import DAMAGE, save_settled
-from mdpdsl.runs.directory import COUNTS, ESTIMATE, INTERVALS, RADII, REJECTED
+from mdpdsl.runs.directory import (
+    COUNTS,
+    ESTIMATE,
+    INTERVALS,
+    NUMBERS,
+    RADII,
+    REJECTED,
+    STEPS,
+)
 
 #: The arrays of intervals in a file.
 ENDS = ("lower", "upper", "unseen_upper", "rest_upper")
@@ -49,9 +60,12 @@ def graph_with_rewards(
     spaces: TransitionGraph,
     prior: float,
     knows_support: bool = False,
+    learned: LearnedNumbers | None = None,
 ) -> tuple[TransitionGraph, str | None]:
     """Return the estimate over some spaces, and why it has no rewards, if they are missing."""
     estimated = estimated_graph(counts, spaces, prior, knows_support=knows_support)
+    if learned is not None:
+        estimated = learned.rows_of_laws(estimated)
     graph, faults = with_transition_rewards(model.checked, estimated)
     return graph, f"{faults[0].message} {faults[0].witness}" if faults else None
 
@@ -80,13 +94,14 @@ def save_estimated_graph(
     spaces: TransitionGraph,
     prior: float,
     knows_support: bool = False,
+    learned: LearnedNumbers | None = None,
 ) -> dict[str, str | None]:
     """Write the estimate of a model; return why it or its rewards are missing, if they are."""
     too_large = too_large_estimate(counts, spaces, knows_support=knows_support)
     if too_large is not None:
         return {"estimate_missing": too_large, "rewards_missing": None}
     unseen = int(np.count_nonzero(counts.visits == 0))
-    graph, missing = graph_with_rewards(counts, model, spaces, prior, knows_support)
+    graph, missing = graph_with_rewards(counts, model, spaces, prior, knows_support, learned)
     guessed = guessed_pairs(graph, counts.visits)
     # Without a path, so that the same estimate has the same bytes in every folder.
     provenance = Provenance("", unseen, graph.n_pairs, rewards_missing=missing, guessed=guessed)
@@ -124,6 +139,30 @@ def stored_sets(folder: Path, settled: Settled, settings: Mapping[str, Any]) -> 
     return replace(sets, intervals=Intervals(**ends, entry_risk=risk))
 
 
+def saved_steps(folder: Path) -> RawTransitions | None:
+    """Return the raw values that a run has kept; None if there are none."""
+    arrays = _arrays(folder / STEPS)
+    try:
+        found = {field.name: arrays[field.name] for field in fields(RawTransitions)}
+    except KeyError:
+        return None
+    return RawTransitions(**found | {"n_left_out": int(found["n_left_out"])})
+
+
+def steps_arrays(steps: RawTransitions) -> dict[str, Any]:
+    """Return raw values as arrays by name."""
+    return {field.name: np.asarray(getattr(steps, field.name)) for field in fields(steps)}
+
+
+def saved_numbers(folder: Path, model: Model, settled: Settled) -> LearnedNumbers | None:
+    """Return the unknown numbers that a run has estimated; None if they are missing."""
+    arrays = _arrays(folder / NUMBERS)
+    try:
+        return LearnedNumbers.from_arrays(Family(model.checked, settled.graph), arrays)
+    except (KeyError, ValueError):
+        return None
+
+
 def _arrays(path: Path) -> dict[str, Any]:
     """Return the arrays in a file; none if it is missing or damaged."""
     try:
@@ -140,6 +179,7 @@ def save_estimate(
     model: Model,
     prior: float,
     rejected: Rejections,
+    learned: LearnedNumbers | None = None,
 ) -> dict[str, str | None]:
     """Write the files of a run; return why the estimate or its rewards are missing, if they are."""
     counts = settled.counts
@@ -166,4 +206,4 @@ def save_estimate(
     }
     write_json(folder / REJECTED, {"rejected": rejected.counts, "examples": examples})
     knows = sets.support == "model"
-    return save_estimated_graph(folder, counts, model, settled.graph, prior, knows)
+    return save_estimated_graph(folder, counts, model, settled.graph, prior, knows, learned)

@@ -30,6 +30,7 @@ from mdpdsl.simulate.failures import SimulationError
 from mdpdsl.workers import process_context, process_pool
 
 if TYPE_CHECKING:
+    from mdpdsl.compile.family import Family
     from mdpdsl.explore.replay.logged import ReplayEnd
     from mdpdsl.explore.replay.queues import LogQueues
     from mdpdsl.explore.trial import Watch
@@ -71,6 +72,7 @@ class _Task:
     warm_start: Counts | None
     explorer: ExplorerFactory | None
     bounds: ValueBounds | None
+    family: Family | None
 
 
 def run_trials(
@@ -87,6 +89,7 @@ def run_trials(
     warm_start: Counts | None = None,
     explorer: ExplorerFactory | None = None,
     bounds: ValueBounds | None = None,
+    family: Family | None = None,
 ) -> list[TrialResult]:
     """Run trials in processes, or with `executor`, each saved in its own folder if it has one.
 
@@ -97,7 +100,8 @@ def run_trials(
 
     `explorer` is the class of a third party's explorer, or a function that makes one (see
     `plugins`); by default it is the explorer that `settings.algorithm` names, built in or
-    installed. Raise ExplorerError if it fails. `bounds` adds those of a property to the measures.
+    installed. Raise ExplorerError if it fails. `bounds` adds those of a property to the measures;
+    `family` has the rows as functions of the unknown numbers, if these are explored for.
     """
     from mdpdsl.explore.trial import compile_loop
 
@@ -105,10 +109,10 @@ def run_trials(
         explorer = third_party_explorer(settings.algorithm)
     # Before processes start: mistakes in the settings are reported at once, and processes inherit
     # the compiled code.
-    compile_loop(truth, settings, system, explorer)
+    compile_loop(truth, settings, system, explorer, family)
     folders = [folder_of(i) if folder_of else None for i in range(trials)]
     tasks = [
-        _Task(truth, settings, seed, i, folder, system, warm_start, explorer, bounds)
+        _Task(truth, settings, seed, i, folder, system, warm_start, explorer, bounds, family)
         for i, folder in enumerate(folders)
     ]
     if executor is not None:
@@ -283,7 +287,7 @@ def _run_task(task: _Task, watch: Watch) -> TrialResult:
     from mdpdsl.explore.trial import continue_trial, final_measures, load_trial, new_trial
 
     seeds = trial_seeds(task.seed, task.index)
-    rest = (task.system, task.warm_start, task.explorer)
+    rest = (task.system, task.warm_start, task.explorer, task.family)
     try:
         if task.folder is None:
             trial = new_trial(task.truth, task.settings, seeds, *rest)

@@ -69,7 +69,7 @@ class TrialExperience(Experience, Protocol):
 
     @property
     def measured(self) -> slice | IntArray:
-        """The pairs that measures are taken over."""
+        """The pairs that measures are taken over; the others are known, or not in a log."""
 
     def explore(self, explorer: Explorer, n_steps: int) -> int:
         """Let an explorer act for at most n_steps, compiled; return the number of steps done."""
@@ -85,11 +85,11 @@ class SimulatedGraph:
     """The finite model itself: successors are drawn from its transition graph."""
 
     has_ended = False
-    measured = slice(None)  # all pairs
     state: int
 
     def __init__(self, graph: TransitionGraph, generator: np.random.Generator) -> None:
         self.graph = graph
+        self.measured = _to_learn(graph)
         self.generator = generator
         self._simulator = new_simulator(graph)
         self.begin()
@@ -144,7 +144,6 @@ class SimulatedSystem:
     """
 
     has_ended = False
-    measured = slice(None)  # all pairs
     state: int
 
     def __init__(
@@ -153,6 +152,7 @@ class SimulatedSystem:
         from mdpdsl.kernels.raw_system import new_system_simulator
 
         self.graph = graph
+        self.measured = _to_learn(graph)
         self.system = system
         self.generator = generator
         self._simulator = new_system_simulator(system, graph)
@@ -238,6 +238,11 @@ class SimulatedSystem:
         text = describe_failure(self.system, self.graph, self._simulator)
         forget_failure(self._simulator)
         return text
+
+
+def _to_learn(graph: TransitionGraph) -> slice | IntArray:
+    """Return the pairs that measures are taken over: all but those whose rows are known."""
+    return slice(None) if graph.knowledge is None else np.flatnonzero(graph.to_learn)
 
 
 def _is_end(graph: TransitionGraph, state: int) -> bool:

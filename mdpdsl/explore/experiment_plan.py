@@ -8,7 +8,8 @@ the objective U_kappa (paper, eq. Ukappa_definition) for the visits after these 
 maximises sum c+ log(T + m d), kappa = infinity minimises the largest c+/(T + m d). c+ is an upper
 bound of c(s,a) = 1 - sum P^2, since a few visits with the same successor do not show that it is
 certain. d is stationary under the transitions seen so far (`known`), so m d are the visits that
-pi(a|s) = d(s,a)/d(s) is expected to add.
+pi(a|s) = d(s,a)/d(s) is expected to add. Pairs whose rows the model file states have c+ = 0 and are
+in no figure.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from mdpdsl.estimate.empirical import estimated_complexity, too_large_estimate
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.explore.known_part import KnownModel, cell_distance, known_model, way_to_part
 from mdpdsl.explore.result import read_run
+from mdpdsl.explore.ways import passing_by
 from mdpdsl.files import require_absent
 from mdpdsl.formats.policy_files import check_policy_path, save_policy
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.describe import pairs_text
+from mdpdsl.graph.knowledge import Knowledge
 from mdpdsl.graph.policy import Policy
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.tables import Tabular, pair_records, pair_table
@@ -43,7 +46,7 @@ from mdpdsl.programs.visitable import AllocationError
 from mdpdsl.progress import Progress, shown
 from mdpdsl.representation import represented
 from mdpdsl.runs.places import run_place
-from mdpdsl.runs.run_models import run_counts, settled_model
+from mdpdsl.runs.run_models import resumed_model, run_counts, settled_model
 from mdpdsl.versions import current_versions
 
 if TYPE_CHECKING:
@@ -57,6 +60,8 @@ LEAST_VISITS = 0.1
 TOLERANCE, FINEST_TOLERANCE, COARSEST_TOLERANCE = 1e-4, 1e-11, 1e-6
 #: Multiples of the number of steps, tried one after the other.
 FACTORS = (1.0, 1.5, 3.0, 10.0, 100.0)
+#: A plan passes where it is expected to be at least this often.
+PASSED = 0.5
 #: The most pairs to try by hand that a record lists.
 LISTED_BY_HAND = 1000
 #: A plan whose gap to the best may be larger is rejected.
@@ -107,6 +112,7 @@ class ExperimentPlan(Tabular):
     by_hand: IntArray  # unvisited pairs that the plan does not reach, the nearest first
     is_planned: BoolArray  # [n_pairs]  whether the plan covers the pair
     is_known: BoolArray  # [n_states]  whether it was reached so far, or is an end
+    is_learned: BoolArray  # [n_pairs]  whether its row is to be learned
     status: Status
     gap: float  # bounds F/F* - 1, if the status is OPTIMAL
     bounded: Prospect  # with c+
@@ -194,7 +200,7 @@ def plan(
     if out is not None:
         check_policy_path(Path(out))
         require_absent(Path(out), overwrite)
-    model, counts, starts, origin = _counted(run)
+    model, counts, starts, knowledge, origin = _counted(run)
     solution, missing = _bounded(run, property)
     kappa = float(model.checked.explore.get("kappa", 1) if kappa is None else kappa)
     with shown(progress, "planning") as update:
@@ -206,6 +212,7 @@ def plan(
             steps,
             episode_length=episode_length,
             starts=starts,
+            knowledge=knowledge,
             name=model.name,
             watch=watch,
         )
@@ -242,8 +249,11 @@ def _bounded(
 
 def _counted(
     run: RunResult | str | Path,
-) -> tuple[Model, Counts, IntArray | None, str | None]:
-    """Return the model that the counts of a run belong to, counts, starts, and the run's folder."""
+) -> tuple[Model, Counts, IntArray | None, Knowledge | None, str | None]:
+    """Return the model that the counts of a run belong to, counts, starts, and the run's folder.
+
+    Before the folder, it is what the file of the model says of its rows.
+    """
     if isinstance(run, RunResult):
         starts = None if run.settled is None else run.settled.starts
         if too_large_estimate(run.counts, run.graph) is None:
@@ -252,12 +262,20 @@ def _counted(
             model = run.model
         else:
             model = settled_model(run.model, run.settled)
-        return model, run.counts, starts, None if run.path is None else str(run.path)
+        origin = None if run.path is None else str(run.path)
+        return model, run.counts, starts, run.graph.knowledge, origin
     try:
-        return *run_counts(run_place(Path(run))), str(run)
+        place = run_place(Path(run))
+        model, counts, starts = run_counts(place)
     except RunError as error:
         hint = "give the folder that `mdpdsl estimate` or `mdpdsl explore` wrote"
         raise ModelError([Diagnostic("E603", str(error), None, hint)]) from None
+    knowledge = None
+    if model.checked.states_knowledge:
+        spaces, graph = resumed_model(place.run, place.configuration).graph, model.graph
+        if (spaces.n_states, spaces.n_pairs) == (graph.n_states, graph.n_pairs):
+            knowledge = spaces.knowledge
+    return model, counts, starts, knowledge, str(run)
 
 
 def plan_visits(
@@ -268,23 +286,26 @@ def plan_visits(
     *,
     episode_length: float | None = None,
     starts: IntArray | None = None,
+    knowledge: Knowledge | None = None,
     name: str = "model",
     watch: Watch | None = None,
 ) -> ExperimentPlan:
     """Plan the next steps from counts over the pairs of a graph; its transitions are not used.
 
-    `starts` are the episodes that started in each state, if they are known.
+    `starts` are the episodes that started in each state, if they are known; `knowledge` is what the
+    model file says of the rows.
     """
     n, T = counts.n_transitions, counts.visits
     steps = float(n if steps is None else steps)
     _check(kappa, steps, n, episode_length)
     if starts is not None:  # twins come behind the other states, and no episode starts there
         starts = np.append(starts, np.zeros(spaces.n_states - len(starts), np.int64))
-    known = known_model(counts, spaces, episode_length, starts)
+    known = known_model(counts, spaces, episode_length, starts, knowledge)
+    is_learned = np.ones(spaces.n_pairs, np.bool_) if knowledge is None else ~knowledge.is_known
     # No distribution over S states has a larger c than the uniform one.
     largest = 1 - 1 / spaces.n_states
-    c_hat = np.minimum(estimated_complexity(counts), largest)
-    c = np.minimum(bernstein_upper_bound(c_hat, T), largest)
+    c_hat = np.where(is_learned, np.minimum(estimated_complexity(counts), largest), 0.0)
+    c = np.where(is_learned, np.minimum(bernstein_upper_bound(c_hat, T), largest), 0.0)
     found = _allocated(known, c, T, steps, kappa, watch)
     added = steps * found.occupancy
     is_planned = np.zeros(spaces.n_pairs, np.bool_)
@@ -299,16 +320,17 @@ def plan_visits(
         episode_length=known.episode_length,
         visits=T,
         added_visits=added,
-        policy=Policy(name, spaces.hash, _policy(known, found.occupancy)),
+        policy=Policy(name, spaces.hash, _policy(known, found.occupancy, steps, is_learned)),
         complexity=c,
         order=_by_importance(c, T, added, kappa),
-        by_hand=_by_nearness(known, np.flatnonzero((T == 0) & ~is_planned)),
+        by_hand=_by_nearness(known, np.flatnonzero((T == 0) & ~is_planned & is_learned)),
         is_planned=is_planned,
         is_known=is_known,
+        is_learned=is_learned,
         status=found.status,
         gap=found.gap,
-        bounded=_prospect(c, T, added, is_planned),
-        estimated=_prospect(c_hat, T, added, is_planned),
+        bounded=_prospect(c, T, added, is_planned & is_learned),
+        estimated=_prospect(c_hat, T, added, is_planned & is_learned),
     )
 
 
@@ -357,10 +379,18 @@ def _allocated(
     return found
 
 
-def _policy(known: KnownModel, d: FloatArray) -> FloatArray:
-    """Return d(s,a)/d(s) if d(s) > 0; otherwise the way to such states, or uniform actions."""
-    heading = way_to_part(known) if len(known.pairs) < known.graph.n_pairs else np.zeros(len(d))
-    return stationary_policy(known.graph, np.where(d > 0, d, heading))
+def _policy(known: KnownModel, d: FloatArray, steps: float, is_learned: BoolArray) -> FloatArray:
+    """Return d(s,a)/d(s) if d(s) > 0; otherwise the way to such states, or uniform actions.
+
+    Where all rows are known and the plan does not pass, it is the nearest way to where it does.
+    """
+    graph = known.graph
+    heading = way_to_part(known) if len(known.pairs) < graph.n_pairs else np.zeros(len(d))
+    policy = stationary_policy(graph, np.where(d > 0, d, heading))
+    if is_learned.all():
+        return policy
+    is_wanted = steps * d >= PASSED
+    return passing_by(policy, graph.transition_matrix(), graph.pair_start, is_wanted, ~is_learned)
 
 
 def _by_importance(c: FloatArray, T: IntArray, added: FloatArray, kappa: float) -> IntArray:
@@ -398,22 +428,23 @@ def _figures(c: FloatArray, visits: FloatArray, n: float, is_planned: BoolArray)
     c, visits = c[is_planned], visits[is_planned]
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.where(c > 0, c / visits, 0.0)
-    worst, average = float(error.max()), float(error.mean())
+    worst, average = float(error.max(initial=0.0)), float(error.sum() / max(1, len(error)))
     return Figures(n * worst, n * average, worst, average)
 
 
 def _warnings(found: ExperimentPlan) -> list[str]:
     graph = found.graph
     warnings = []
-    n_out = int((~found.is_planned).sum())
+    is_out = ~found.is_planned & found.is_learned
+    n_out = int(is_out.sum())
     if n_out:
-        share = f"{n_out:,} of {graph.n_pairs:,} pairs"
+        share = f"{n_out:,} of {int(found.is_learned.sum()):,} pairs"
         n_unknown = int((~found.is_known).sum())
         why = []
         if n_unknown:
             states = "1 state" if n_unknown == 1 else f"{n_unknown:,} states"
             why.append(f"nothing seen so far leads to {states}")
-        if n_out > int((~found.is_known[graph.pair_state]).sum()):
+        if found.is_known[graph.pair_state[is_out]].any():
             lost = "no way back is known from the states where a run ends up"
             if math.isinf(found.episode_length):
                 lost += " (if experiments start again, say so with `episode_length=`)"
@@ -447,8 +478,8 @@ def _record(found: ExperimentPlan) -> dict[str, Any]:
         "episode_length": length if math.isfinite(length) else None,
         "status": str(found.status),
         "gap": found.gap,
-        "unseen_pairs": int((found.visits == 0).sum()),
-        "left_out": int((~found.is_planned).sum()),
+        "unseen_pairs": int(((found.visits == 0) & found.is_learned).sum()),
+        "left_out": int((~found.is_planned & found.is_learned).sum()),
         "by_hand": pair_records(graph, found.by_hand[:LISTED_BY_HAND].tolist(), {}),
         **_prospect_record(found.bounded),
         "with_c_hat": _prospect_record(found.estimated),

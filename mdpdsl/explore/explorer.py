@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import SettingsError, did_you_mean
 from mdpdsl.estimate.empirical import estimated_graph
-from mdpdsl.explore.algorithms import EPISODIC, STAGED, strategy_for
+from mdpdsl.explore.algorithms import EPISODIC, MANY_STATES, STAGED, strategy_for
 from mdpdsl.explore.settings import ExploreSettings, settings_from
 from mdpdsl.graph.counts import Counts, counts_from, merge, no_counts, one_count
 from mdpdsl.graph.ends import Settled, open_counts, settle
@@ -26,21 +26,29 @@ from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.choice import bellman_residual
 from mdpdsl.kernels.incentives import Strategy
+from mdpdsl.kernels.known_slots import used_slots, with_knowledge
 from mdpdsl.kernels.loop import begin, choose_pair, learn_step, note_start
 from mdpdsl.kernels.memory import N_STARTS, TIME, Memory, new_memory, with_larger_pool
 
 if TYPE_CHECKING:
+    from mdpdsl.compile.family import Family
+    from mdpdsl.explore.algorithms.experiment_design import DesignStages
     from mdpdsl.explore.algorithms.oracle_episodes import Episodes
     from mdpdsl.explore.algorithms.tracking.stages import Tracking
+
+
+#: Of prioritized sweeping per step, in large models whose file states rows.
+INFORMED_BACKUPS = 5_000
 
 
 class Explorer:
     """Decides what to do next from what it has seen.
 
-    Of the model it reads the states and the available actions only, never the transitions. Settings
-    are given by keyword (`kappa=10`, `algorithm="random"`, see `ExploreSettings`), or together as
-    `settings`, in which keywords replace single ones. Random choices are drawn from the generator,
-    or from one made with `seed`.
+    Of the model it reads the states and the available actions, and what the file says of its rows
+    if it says what is not known; never the other transitions. Settings are given by keyword
+    (`kappa=10`, `algorithm="random"`, see `ExploreSettings`), or together as `settings`, in which
+    keywords replace single ones. Random choices are drawn from the generator, or from one made with
+    `seed`.
 
     Episodes may end where the model has no end. `graph` has the ends found so far; its pairs are
     the ones that can be tried.
@@ -61,6 +69,7 @@ class Explorer:
         generator: np.random.Generator | None = None,
         *,
         seed: int = 0,
+        family: Family | None = None,
         **chosen: Any,
     ) -> None:
         spaces = model if isinstance(model, TransitionGraph) else model.graph
@@ -68,13 +77,19 @@ class Explorer:
         self.spaces = spaces
         self.graph = spaces
         self.settings = settings
+        settings = _informed(settings, spaces)
         self.generator = np.random.default_rng(seed) if generator is None else generator
         self.strategy: Strategy = strategy_for(settings, spaces.n_states)
-        self.memory: Memory = new_memory(spaces.pair_start, spaces.pair_state)
-        self.episodes: Episodes | Tracking | None = _stages(settings, spaces)
+        self.memory: Memory = _memory(spaces)
+        if family is None and isinstance(model, Model):
+            family = _law(model, settings)
+        self.episodes: Episodes | Tracking | DesignStages | None = _stages(settings, spaces, family)
         self._found = _nothing_found(spaces)
         self._is_in_episode = False
-        begin(self.memory, self.strategy)
+        if spaces.knowledge is None:
+            begin(self.memory, self.strategy)
+        else:
+            self._plan_afresh()
 
     def act(self, state: int) -> int:
         """Return the action to take in a state, by its index."""
@@ -139,9 +154,6 @@ class Explorer:
         They are over the pairs of the spaces, in open form (see `graph.ends`); `starts` has the
         episodes that started in each state. The first `steps_done` of them are steps of this run.
         """
-        # Imported here, as few runs begin with counts.
-        from mdpdsl.kernels.merging import plan_afresh
-
         if starts is not None:
             self.memory.starts[: len(starts)] += starts
             self.memory.integers[N_STARTS] += int(starts.sum())
@@ -153,7 +165,7 @@ class Explorer:
             self.episodes.steps_before = int(self.memory.integers[TIME]) - steps_done
         n_steps = self.settings.steps + int(self.memory.integers[TIME])
         self.strategy = self.strategy._replace(log_steps=math.log(n_steps))
-        plan_afresh(self.memory, self.strategy)
+        self._plan_afresh()
 
     @property
     def visits(self) -> IntArray:
@@ -199,13 +211,11 @@ class Explorer:
 
     def _settle(self, more: Counts) -> None:
         """Learn counts in open form, and take up the graph with the ends that all data show."""
-        from mdpdsl.kernels.merging import plan_afresh
-
         counts, before, starts = merge(self.open_counts, more), self._found, self.starts
         settled = settle(self.spaces, counts, starts)
         old = self.memory
         self.graph, self._found = settled.graph, _Found.of(settled, self.spaces)
-        self.memory = new_memory(self.graph.pair_start, self.graph.pair_state)
+        self.memory = _memory(self.graph)
         self.memory.starts[: len(starts)] = starts
         self.memory.integers[N_STARTS] = starts.sum()
         self.memory.center[: len(starts)] = old.center[: len(starts)]
@@ -216,6 +226,13 @@ class Explorer:
         self._add(settled.counts)
         if self.episodes is not None:
             self.episodes.spaces = self.graph
+        self._plan_afresh()
+
+    def _plan_afresh(self) -> None:
+        """Compute rewards and values from all that is known."""
+        # Imported here, as few runs begin with more than nothing.
+        from mdpdsl.kernels.merging import plan_afresh
+
         plan_afresh(self.memory, self.strategy)
 
     def _add(self, counts: Counts) -> None:
@@ -271,7 +288,29 @@ def _joined(settings: ExploreSettings | None, chosen: dict[str, Any]) -> Explore
     return settings_from({} if settings is None else asdict(settings), chosen)
 
 
-def _stages(settings: ExploreSettings, spaces: TransitionGraph) -> Episodes | Tracking | None:
+def _informed(settings: ExploreSettings, spaces: TransitionGraph) -> ExploreSettings:
+    """Return the settings to plan with: with more backups if the model file states rows.
+
+    Known rows lead values far, and after every visit these have to fall on the whole way.
+    """
+    is_large = spaces.n_states > MANY_STATES and settings.most_backups is None
+    if spaces.knowledge is None or not is_large:
+        return settings
+    return replace(settings, most_backups=INFORMED_BACKUPS)
+
+
+def _law(model: Model, settings: ExploreSettings) -> Family | None:
+    """Return the law of a model with unknown numbers, if they are explored for."""
+    if settings.purpose is None:
+        return None
+    from mdpdsl.explore.algorithms.designed_law import law_of
+
+    return law_of(model)
+
+
+def _stages(
+    settings: ExploreSettings, spaces: TransitionGraph, family: Family | None
+) -> Episodes | Tracking | DesignStages | None:
     """Return the episodes or stages of an algorithm that has them."""
     # Imported here, as the other algorithms need no solver and start faster without it.
     if settings.algorithm not in STAGED:
@@ -280,6 +319,15 @@ def _stages(settings: ExploreSettings, spaces: TransitionGraph) -> Episodes | Tr
         from mdpdsl.explore.algorithms.oracle_episodes import episodes_for
 
         return episodes_for(settings, spaces)
+    if settings.purpose is not None:
+        from mdpdsl.explore.algorithms.experiment_design import DesignStages
+
+        if family is None:
+            raise SettingsError(
+                "the model has no `unknown` numbers to explore for; declare one, as in "
+                "`unknown slip in [0, 0.5]`, or leave out `purpose=`"
+            )
+        return DesignStages(settings, spaces, family)
     from mdpdsl.explore.algorithms.tracking.stages import Tracking
 
     return Tracking(settings, spaces)
@@ -287,9 +335,16 @@ def _stages(settings: ExploreSettings, spaces: TransitionGraph) -> Episodes | Tr
 
 def memory_counts(memory: Memory) -> Counts:
     """Return the counts in a memory."""
-    sizes = memory.slot_size.astype(np.int64)
-    pairs = np.repeat(np.arange(len(sizes)), sizes)
-    before = np.concatenate([[0], np.cumsum(sizes)])[:-1]
-    slots = np.arange(len(pairs)) - before[pairs] + memory.slot_start.astype(np.int64)[pairs]
+    pairs, slots = used_slots(memory)
     found = memory.slot_count[slots].astype(np.int64)
-    return counts_from(pairs, memory.slot_state[slots].astype(np.int64), found, len(sizes))
+    is_seen = found > 0
+    if not is_seen.all():  # successors that are only known to be possible
+        pairs, slots, found = pairs[is_seen], slots[is_seen], found[is_seen]
+    n_pairs = len(memory.visits)
+    return counts_from(pairs, memory.slot_state[slots].astype(np.int64), found, n_pairs)
+
+
+def _memory(spaces: TransitionGraph) -> Memory:
+    """Return a memory that has seen nothing, with what the model file says of its rows."""
+    memory = new_memory(spaces.pair_start, spaces.pair_state)
+    return memory if spaces.knowledge is None else with_knowledge(memory, spaces.knowledge)

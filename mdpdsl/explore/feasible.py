@@ -1,4 +1,4 @@
-"""Check, before a run, that every pair of a model can be visited."""
+"""Check, before a run, that every pair of a model that is to be learned can be visited."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 
 
 def require_explorable(graph: TransitionGraph, simulate: str = "model") -> str | None:
-    """Raise SettingsError if some pair can never be visited; return a warning, if there is one.
+    """Raise SettingsError if a pair to learn can never be visited; return a warning, if any.
 
     For a continuous system it is only a warning, as it may reach what its discretization cannot.
     """
@@ -20,7 +20,13 @@ def require_explorable(graph: TransitionGraph, simulate: str = "model") -> str |
             "the model has no dynamics to simulate; estimate them from a log, explore a live "
             "system, or add `on` lines or equations"
         )
+    if not graph.to_learn.any():
+        raise SettingsError(
+            "every row of the model is known, so there is nothing to learn; write `?` for the "
+            "probabilities that are not known, or set `learn=` to all"
+        )
     unreachable = never_visited_pairs(graph.closed)
+    unreachable = unreachable[graph.to_learn[unreachable]]
     if len(unreachable):
         found = (
             f"{len(unreachable):,} of {graph.n_pairs:,} pairs can never be visited from the "

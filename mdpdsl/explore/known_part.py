@@ -7,6 +7,9 @@
 - A state never reached leads only to itself, so no plan leads there.
 - An end leads to where episodes start, without a step: the graph is closed (`graph.ends`).
 
+If the model file says where pairs can lead (`graph.knowledge`), the rows are those of
+`estimate.empirical`, and nothing is guessed: what counts is what can be reached.
+
 Experiments may start again. If the starts of episodes were not recorded, T(s,.) - T(.,s), the
 visits that leave a state minus those that arrive there, is the number of runs that started in s
 minus those that stopped there, and the positive ones stand for the starts. Of e starts, those after
@@ -17,14 +20,18 @@ n/e' steps; a plan assumes the same: P = (1 - rho) P_hat + rho start, rho = e'/n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from mdpdsl.estimate.empirical import knowledge_rows
+from mdpdsl.explore.ways import nearest_way
 from mdpdsl.graph.analysis import end_components, reachable_states
 from mdpdsl.graph.convert import with_rows
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.ends import close
+from mdpdsl.graph.knowledge import Knowledge
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, StateSpace
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -34,7 +41,7 @@ class KnownModel:
     """A graph of what was seen, and the part of it in which a run can keep visiting all pairs."""
 
     graph: TransitionGraph  # closed; its initial distribution is where runs start
-    is_known: BoolArray  # [n_states]  visited or reached
+    is_known: BoolArray  # [n_states]  visited or reached, or can be by what the model file says
     episode_length: float  # steps between two starts, infinite for one long run
     pairs: IntArray  # of the part, ascending
     component: int  # the number of the part among the end components, from 1
@@ -45,12 +52,13 @@ def known_model(
     spaces: TransitionGraph,
     episode_length: float | None = None,
     starts: IntArray | None = None,
+    knowledge: Knowledge | None = None,
 ) -> KnownModel:
     """Return what counts show; they must have at least one transition.
 
     By default the length of episodes is that of the log. `starts` are the episodes that started in
-    each state, if they are known. The part is the largest maximal end component that can be reached
-    from the start.
+    each state, if they are known; `knowledge` is what the model file says of the rows. The part is
+    the largest maximal end component that can be reached from the start.
     """
     S, is_end = spaces.n_states, np.zeros(spaces.n_states, np.bool_)
     if spaces.ends is not None:
@@ -65,8 +73,13 @@ def known_model(
         n_cut = float(begun.sum() - arriving[is_end].sum())
         episode_length = max(1.0, counts.n_transitions / n_cut) if n_cut > 1 else math.inf
     start = _start(begun, np.where(is_known, spaces.initial, 0.0), leaving, is_recorded)
-    graph = _graph(counts, spaces, leaving > 0, is_known, is_end, start, 1 / episode_length)
-    is_known = is_known[~is_end]
+    restart = 1 / episode_length
+    if knowledge is None:
+        graph = _graph(counts, spaces, leaving > 0, is_known, is_end, start, restart)
+        is_known = is_known[~is_end]
+    else:
+        graph = _informed_graph(counts, spaces, knowledge, is_end, start, restart)
+        is_known = reachable_states(graph)
     number = end_components(graph)
     usable = (number >= 0) & reachable_states(graph)[graph.pair_state]
     largest = int(np.argmax(np.bincount(number[usable])))
@@ -75,25 +88,11 @@ def known_model(
 
 
 def way_to_part(known: KnownModel) -> FloatArray:
-    """Return a policy that leads to the part from states outside, [n_pairs]; 0 in other states.
-
-    It takes the pair with the best chance of a state that is fewer steps away from the part.
-    """
+    """Return a policy that leads to the part from states outside, [n_pairs]; 0 in other states."""
     graph = known.graph
-    P = graph.transition_matrix()
-    level = np.full(graph.n_states, np.inf)
-    level[np.unique(graph.pair_state[known.pairs])] = 0
-    policy = np.zeros(graph.n_pairs)
-    while True:
-        nearer = np.asarray(P @ np.isfinite(level).astype(np.float64))
-        best = np.maximum.reduceat(nearer, graph.pair_start[:-1])
-        found = np.flatnonzero(np.isinf(level) & (best > 0) & known.is_known)
-        if len(found) == 0:
-            return policy
-        for state in found.tolist():
-            first, end = graph.pair_start[state], graph.pair_start[state + 1]
-            policy[first + int(np.argmax(nearer[first:end]))] = 1.0
-        level[found] = 1
+    is_there = np.zeros(graph.n_states, np.bool_)
+    is_there[graph.pair_state[known.pairs]] = True
+    return nearest_way(graph.transition_matrix(), graph.pair_start, is_there, known.is_known)
 
 
 def cell_distance(states: StateSpace, is_known: BoolArray) -> FloatArray:
@@ -150,8 +149,7 @@ def _graph(
     n_pairs, S, state = closed.n_pairs, closed.n_states, closed.pair_state
     is_left, is_known, start = is_left[kept], is_known[kept], start[kept]
     begin = csr_array(start[None, :])
-    ending = csr_array((arrivals @ is_end.astype(np.float64))[:, None])
-    seen = csr_array(arrivals[:, kept] + ending @ begin)
+    seen = _closed_rows(arrivals, is_end, begin)
     n_seen = np.bincount(state[visits > 0], minlength=S)
     pooled = diags_array(1 / np.maximum(n_seen, 1)) @ (closed.pair_incidence() @ seen)
     itself = diags_array(np.ones(S)).tocsr()
@@ -171,3 +169,34 @@ def _graph(
         starts_again = csr_array(np.where(is_known[state], restart, 0.0)[:, None])
         P = diags_array(np.where(is_known[state], 1 - restart, 1.0)) @ P + starts_again @ begin
     return with_rows(closed, P, start)
+
+
+def _informed_graph(
+    counts: Counts,
+    spaces: TransitionGraph,
+    knowledge: Knowledge,
+    is_end: BoolArray,
+    start: FloatArray,
+    restart: float,
+) -> TransitionGraph:
+    """Return the graph of what counts and the model file show."""
+    from scipy.sparse import csr_array
+
+    successor_start, successor, probability = knowledge_rows(counts, knowledge)
+    shape = (spaces.n_pairs, spaces.n_states)
+    arrivals = csr_array((probability, successor, successor_start), shape=shape)
+    start = start[~is_end]
+    begin = csr_array(start[None, :])
+    P = _closed_rows(arrivals, is_end, begin)
+    if restart > 0:
+        again = csr_array(np.full((spaces.n_pairs, 1), restart))
+        P = (1 - restart) * P + again @ begin
+    return with_rows(replace(close(spaces), knowledge=None), P, start)
+
+
+def _closed_rows(arrivals: Any, is_end: BoolArray, begin: Any) -> Any:
+    """Return rows over the states that are no ends; what arrives in ends begins again."""
+    from scipy.sparse import csr_array
+
+    ending = csr_array((arrivals @ is_end.astype(np.float64))[:, None])
+    return csr_array(arrivals[:, ~is_end] + ending @ begin)

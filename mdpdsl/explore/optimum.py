@@ -1,8 +1,13 @@
-"""The optimum that runs are compared with, if it can be found within seconds."""
+"""The optimum that runs are compared with, if it can be found within seconds.
+
+Pairs whose rows are known need no visits: they have c = 0, and no part in the mean of L_Avg.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+
+import numpy as np
 
 from mdpdsl.estimate.metrics import utility
 from mdpdsl.graph.complexity import squared_l2_complexity
@@ -47,18 +52,21 @@ def exploration_limits(graph: TransitionGraph) -> Limits:
         return Limits(None, None, too_large)
     if NormalEquations(flow_rows(graph.closed)).multiplications > MOST_MULTIPLICATIONS:
         return Limits(None, None, too_large)
+    learned = graph.to_learn
+    if not learned.any():
+        return Limits(None, None, "every row of the model is known, so there is nothing to learn")
     try:
-        found = optimum(graph, squared_l2_complexity(graph))
+        found = optimum(graph, np.where(learned, squared_l2_complexity(graph), 0.0))
     except AllocationError as error:
         return Limits(None, None, str(error))
-    return Limits(found.worst, found.average)
+    return Limits(found.worst, found.average * (graph.n_pairs / int(learned.sum())))
 
 
 def best_utility(graph: TransitionGraph, kappa: float) -> float | None:
     """Return the largest long-run U_kappa of any policy; None if it is not finite."""
     from mdpdsl.programs.allocation import optimal_allocation
 
-    c = squared_l2_complexity(graph)
+    c = np.where(graph.to_learn, squared_l2_complexity(graph), 0.0)
     d = optimal_allocation(graph, c, kappa).occupancy
     needed = c > 0
     return utility(d[needed], c[needed], kappa) if (d[needed] > 0).all() else None

@@ -124,6 +124,7 @@ def without_dynamics(graph: TransitionGraph) -> TransitionGraph:
         successor_start=np.zeros(graph.n_pairs + 1, np.int64),
         successor=np.empty(0, np.int32),
         probability=np.empty(0),
+        knowledge=None,
         **NO_REWARDS,
     )
 

@@ -65,12 +65,12 @@ class ExploreRun(RunResult):
 
     @property
     def worst(self) -> float | None:
-        """L_Worst, the mean over the trials that left no pair unvisited."""
+        """L_Worst, the mean over the trials that left no pair to learn unvisited."""
         return self.figures.worst
 
     @property
     def average(self) -> float | None:
-        """L_Avg, the mean over the trials that left no pair unvisited."""
+        """L_Avg, the mean over the trials that left no pair to learn unvisited."""
         return self.figures.average
 
     @property
@@ -101,7 +101,7 @@ class ExploreRun(RunResult):
 
     @property
     def failure_rate(self) -> float:
-        """The share of trials that left a pair unvisited, in a live run one that could be tried."""
+        """The share of trials that left out a pair to learn, in a live run one it could try."""
         return self.figures.failure_rate
 
     @property
@@ -233,7 +233,8 @@ def open_explore_run(place: RunPlace, one: Path | None) -> ExploreRun:
         counts = [read_counts(folder / COUNTS, graph.n_pairs, graph.n_states) for folder in folders]
     logged = _logged(run) if configuration.options.log is not None else None
     if is_live:
-        reference = estimate_reference(counts)
+        assert settled is not None
+        reference = estimate_reference(counts, settled.graph)
     elif logged is not None:
         reference = log_reference(logged, graph)
     else:
@@ -285,7 +286,8 @@ def _trial(
         return RunTrial(index, counts, metrics, final)
     c, measured = reference.complexity, reference.measured
     kappa = float(configuration.settings.get("kappa", 1.0))
-    final = measure(counts.n_transitions, counts.visits[measured], c[measured], kappa)
+    n = counts.n_transitions
+    final = measure(n, counts.visits[measured], c[measured], kappa, n)
     return RunTrial(index, counts, {}, final)
 
 

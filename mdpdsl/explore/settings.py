@@ -16,6 +16,8 @@ TARGETS = ("complexity", "uniform")
 SIMULATIONS = ("model", "continuous")
 RADII = ("paper", "weissman")
 FORMULATIONS = ("compact", "full")
+PURPOSES = ("parameters",)
+CRITERIA = ("a", "d")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,13 @@ class ExploreSettings:
 
     - `power`: the p of the sum (c/T)^p that it minimises; by default max(1, 1.5 (kappa - 1)).
     - `anytime`: plan for a tenth of the steps done, whatever `steps` is.
+
+    - `purpose`: `parameters` to explore for the model's unknown numbers, by tracking unless another
+      algorithm is given; None for the rows of all pairs.
+    - `criterion`: of the design for unknown numbers, `a` for the sum of their variances relative to
+      their ranges, `d` for the volume of their confidence set.
+    - `mix`: the weight of rows with unknown probabilities beside the numbers, each of the two losses
+      in units of its own optimum.
     """
 
     algorithm: str = "kappa-dp"
@@ -78,6 +87,9 @@ class ExploreSettings:
     smoothing: float = 10.0
     power: float | None = None
     anytime: bool = False
+    purpose: str | None = None
+    criterion: str = "a"
+    mix: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
@@ -109,6 +121,9 @@ class ExploreSettings:
         if self.power is not None:
             is_power = self.power >= 1 and math.isfinite(self.power)
             _require(is_power, "power", self.power, "auto, or 1 or more")
+        _require(self.mix >= 0 and math.isfinite(self.mix), "mix", self.mix, "0 or more")
+        _require_one_of("purpose", self.purpose, (*PURPOSES, None))
+        _require_one_of("criterion", self.criterion, CRITERIA)
         _require_one_of("radius", self.radius, RADII)
         _require_one_of("formulation", self.formulation, FORMULATIONS)
         _require_one_of("bonus", self.bonus, (*BONUSES, None))
@@ -128,6 +143,8 @@ def settings_from(*sources: Mapping[str, object]) -> ExploreSettings:
     known = {field.name for field in fields(ExploreSettings)}
     for source in sources:
         found |= {k: v for k, v in source.items() if v is not None and k in known}
+    if found.get("purpose") is not None:
+        found.setdefault("algorithm", "tracking")
     if isinstance(found.get("horizon"), str):
         found["horizon"] = parse_horizon(str(found["horizon"]))
     if isinstance(found.get("eta"), str):

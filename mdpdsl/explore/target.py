@@ -15,10 +15,12 @@ from typing import Any, Protocol
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import stored_keys
 from mdpdsl.compile.system import RawSystem
+from mdpdsl.compile.truth import require_truth
 from mdpdsl.diagnostics import MdpdslWarning, SettingsError
 from mdpdsl.estimate.reference import Reference, truth_reference
 from mdpdsl.estimate.saved import what_is_left_out
 from mdpdsl.explore.algorithms import EPISODIC, strategy_for, third_party_explorer
+from mdpdsl.explore.contradicted import contradicted_text
 from mdpdsl.explore.executor import TrialResult, run_trials
 from mdpdsl.explore.feasible import require_explorable
 from mdpdsl.explore.optimum import Limits, best_utility, exploration_limits
@@ -142,6 +144,7 @@ class SimulatedTarget:
         """Refuse a model that cannot be explored; warn if it is hard to explore."""
         graph = self.model.graph
         require_algorithm(settings, graph.n_states, explorer)
+        require_truth(self.model, "simulate", "explore a log or a live system")
         found = [require_explorable(graph, settings.simulate)]
         if settings.algorithm in EPISODIC:
             from mdpdsl.explore.floor import require_floor, slow_oracle
@@ -181,7 +184,7 @@ class SimulatedTarget:
                     jobs=trials.jobs,
                     system=self.system(settings),
                     folder_of=folder,
-                    progress=trials_progress(update, total, graph.n_pairs, limits),
+                    progress=trials_progress(update, total, int(graph.to_learn.sum()), limits),
                     executor=trials.executor,
                     warm_start=self.warm_start,
                     bounds=bounds,
@@ -223,6 +226,8 @@ class SimulatedTarget:
             **stored_keys(self.model),
         )
         counts = {result.index: result.counts for result in results}
+        contradicted = contradicted_text(graph, list(counts.values()))
+        warn(*([] if contradicted is None else [contradicted]))
         return explore_run(
             self.model, configuration, settings, results, counts, truth_reference(graph), record,
             warm_start=self.warm_start,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -41,10 +41,13 @@ from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
-from mdpdsl.kernels.memory import restored
+from mdpdsl.kernels.memory import DERIVED, restored
 from mdpdsl.programs.threads import in_one_thread
 from mdpdsl.runs.directory import EPISODES, STATE
 from mdpdsl.simulate.failures import SimulationError
+
+if TYPE_CHECKING:
+    from mdpdsl.compile.family import Family
 
 #: Seconds between two checks whether to stop, and between two saves.
 LOOK_SECONDS = 0.25
@@ -152,8 +155,8 @@ class Trial(AnyTrial[Explorer]):
         if explorer.episodes is not None:
             write_json(folder / EPISODES, {"episodes": record["episodes"]})
         memory = explorer.memory._asdict()
-        del memory["pair_start"], memory["pair_state"]
-        arrays = memory | self.experience.saved() | {"record": np.array(json.dumps(record))}
+        kept = {name: memory[name] for name in memory if name not in DERIVED}
+        arrays = kept | self.experience.saved() | {"record": np.array(json.dumps(record))}
         write_arrays(folder / STATE, arrays)
 
     def restore(self, folder: Path) -> None:
@@ -207,6 +210,7 @@ def new_trial(
     system: RawSystem | LogQueues | None = ...,
     warm_start: Counts | None = ...,
     explorer: None = ...,
+    family: Family | None = ...,
 ) -> Trial: ...
 
 
@@ -218,6 +222,7 @@ def new_trial(
     system: RawSystem | LogQueues | None = ...,
     warm_start: Counts | None = ...,
     explorer: ExplorerFactory | None = ...,
+    family: Family | None = ...,
 ) -> Trial | PlainTrial: ...
 
 
@@ -228,19 +233,21 @@ def new_trial(
     system: RawSystem | LogQueues | None = None,
     warm_start: Counts | None = None,
     explorer: ExplorerFactory | None = None,
+    family: Family | None = None,
 ) -> Trial | PlainTrial:
     """Start a trial: one generator for the explorer's choices, one for the system's.
 
     If `system` is a log, `truth` is the log's own graph. With a warm start, the explorer begins
     with its counts. `explorer` makes a third party's explorer, which runs in the plain loop; by
-    default it is the built-in one that the settings name.
+    default it is the built-in one that the settings name. `family` has the rows as functions of the
+    unknown numbers, if these are explored for.
     """
     explorer_seed, system_seed = seeds.spawn(2)
     generator = np.random.default_rng(explorer_seed)
     trial: Trial | PlainTrial
     if explorer is None:
         trial = Trial(
-            Explorer(truth, settings, generator),
+            Explorer(truth, settings, generator, family=family),
             _experience(truth, settings, system, np.random.default_rng(system_seed)),
         )
     else:
@@ -258,9 +265,11 @@ def compile_loop(
     settings: ExploreSettings,
     system: RawSystem | LogQueues | None = None,
     explorer: ExplorerFactory | None = None,
+    family: Family | None = None,
 ) -> None:
     """Compile or load the loop, before trials start to take time."""
-    trial = new_trial(truth, settings, np.random.SeedSequence(0), system, None, explorer)
+    seeds = np.random.SeedSequence(0)
+    trial = new_trial(truth, settings, seeds, system, None, explorer, family)
     if isinstance(trial, PlainTrial):
         with suppress(SimulationError):  # the trials will raise it, with the step
             trial.experience.answer(int(truth.pair_action[truth.pair_start[trial.state]]))
@@ -284,7 +293,9 @@ def continue_trial(
     settings, explorer = trial.explorer.settings, trial.explorer
     c = squared_l2_complexity(truth)
     measured = trial.experience.measured
-    true_c = None if isinstance(trial.experience, LoggedExperience) else c
+    true_c = None
+    if not isinstance(trial.experience, LoggedExperience):
+        true_c = np.where(truth.to_learn, c, 0.0)
     pending = [t for t in checkpoints(settings.steps) if t > trial.done]
     chunk = 1_000
     saved_at = time.perf_counter()
@@ -301,8 +312,9 @@ def continue_trial(
             chunk *= 2
         if trial.done == pending[0] or _is_unmeasured_end(trial):
             pending.pop(0)
-            visits = explorer.visits[measured]
-            found = measure(trial.done, visits, c[measured], settings.kappa)
+            visits = explorer.visits
+            n = int(visits.sum())
+            found = measure(trial.done, visits[measured], c[measured], settings.kappa, n)
             if bounds is not None and (trial.done in bounds.times or trial.is_finished):
                 found = bounds.add_to(found, _model_counts(trial))
             trial.history.append(found)
@@ -333,6 +345,7 @@ def load_trial(
     system: RawSystem | LogQueues | None = ...,
     warm_start: Counts | None = ...,
     explorer: None = ...,
+    family: Family | None = ...,
 ) -> Trial: ...
 
 
@@ -345,6 +358,7 @@ def load_trial(
     system: RawSystem | LogQueues | None = ...,
     warm_start: Counts | None = ...,
     explorer: ExplorerFactory | None = ...,
+    family: Family | None = ...,
 ) -> Trial | PlainTrial: ...
 
 
@@ -356,9 +370,10 @@ def load_trial(
     system: RawSystem | LogQueues | None = None,
     warm_start: Counts | None = None,
     explorer: ExplorerFactory | None = None,
+    family: Family | None = None,
 ) -> Trial | PlainTrial:
     """Resume the trial saved in a folder; start a new one if nothing was saved."""
-    trial = new_trial(truth, settings, seeds, system, warm_start, explorer)
+    trial = new_trial(truth, settings, seeds, system, warm_start, explorer, family)
     trial.restore(folder)
     return trial
 

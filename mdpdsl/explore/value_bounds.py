@@ -99,7 +99,7 @@ class ValueBounds:
             model=self.model,
             configuration=self.configuration,
             trials=(RunTrial(0, counts, {}, nothing),),
-            reference=estimate_reference([counts]),
+            reference=estimate_reference([counts], None if settled is None else settled.graph),
             sets=None,
             settled=settled,
             path=None,

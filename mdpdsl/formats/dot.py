@@ -1,6 +1,7 @@
 """Graphviz DOT: states and their actions, or communicating classes if there are over 200 states.
 
-Ends have a double outline.
+Ends have a double outline. If the model says what is not known, every possible transition is there,
+with `?` for its probability.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from mdpdsl.compile.model import Model
 from mdpdsl.formats.foreign import Format
 from mdpdsl.graph.appearance import MOST_STATES, action_colours, shorten
 from mdpdsl.graph.class_structure import class_structure
+from mdpdsl.graph.shown_rows import shown_rows, simulated_or_possible
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 HEADER = [
@@ -25,19 +27,22 @@ def to_dot(graph: TransitionGraph, name: str = "mdp") -> str:
 
 
 def _states(graph: TransitionGraph) -> list[str]:
+    rows = shown_rows(graph)
+    graph = rows.graph
     lines = [line for state in range(graph.n_states) for line in _state(graph, state)]
     colours = action_colours(graph)
     for pair in range(graph.n_pairs):
         state, action = int(graph.pair_state[pair]), int(graph.pair_action[pair])
         look = f"color={_quote(colours[action])}, fontcolor={_quote(colours[action])}"
         text = graph.actions.labels[action]
-        if graph.reward is not None and graph.reward[pair] != 0:
-            text += f" ({graph.reward[pair]:+.4g})"
+        reward = rows.expected_reward(pair)
+        if reward != 0:
+            text += f" ({reward:+.4g})"
         lines.append(f"  p{pair} [shape=point, width=0.08, {look}]")
         lines.append(f"  s{state} -> p{pair} [label={_quote(text)}, arrowhead=none, {look}]")
-        targets, probabilities = graph.row(pair)
-        for target, p in zip(targets.tolist(), probabilities.tolist(), strict=True):
-            lines.append(f"  p{pair} -> s{target} [label={_quote(f'{p:.4g}')}, {look}]")
+        for branch in range(*graph.successor_start[pair : pair + 2].tolist()):
+            target, p = graph.successor[branch], rows.probability_text(branch, ".4g")
+            lines.append(f"  p{pair} -> s{target} [label={_quote(p)}, {look}]")
     return lines
 
 
@@ -64,7 +69,7 @@ def _state(graph: TransitionGraph, state: int) -> list[str]:
 def _classes(graph: TransitionGraph) -> list[str]:
     if not graph.has_dynamics:
         return [f'  c0 [label="{graph.n_states} states\\ndynamics unknown", shape=ellipse]']
-    structure = class_structure(graph)
+    structure = class_structure(simulated_or_possible(graph))
     lines = []
     for number, node in enumerate(structure.nodes):
         text = f"{node.n_states} state{'s' if node.n_states != 1 else ''}"

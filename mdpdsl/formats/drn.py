@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import FormatError
 from mdpdsl.formats.foreign import Format
 from mdpdsl.formats.loops import loop_notes, with_loops
 from mdpdsl.formats.names import prism_names
 from mdpdsl.formats.numbers import branch_chances, number_texts
+from mdpdsl.formats.written_rows import require_rows
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph
 from mdpdsl.graph.reward_fields import all_rewards
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -27,8 +27,7 @@ def to_drn(
     notes: tuple[str, ...] = (),
 ) -> str:
     """Return a graph as DRN text; raise FormatError if its dynamics are unknown."""
-    if not graph.has_dynamics:
-        raise FormatError("the dynamics of this model are unknown, so there is nothing to write")
+    require_rows(graph, has_bounds=bounds is not None)
     return "\n".join(_lines(graph, name, bounds, notes)) + "\n"
 
 
@@ -76,6 +75,7 @@ class Drn(Format):
 
     def text(self, model: Model) -> str:
         """Return a model as the text of a file."""
+        self.require_truth(model)
         return to_drn(model.graph, model.name)
 
     def interval_text(self, intervals: IntervalGraph, name: str, notes: tuple[str, ...]) -> str:

@@ -26,7 +26,6 @@ import numpy as np
 
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import graph_model
-from mdpdsl.diagnostics import FormatError
 from mdpdsl.files import write_text
 from mdpdsl.formats.explicit_tables import Lines, read_labels, read_lines, read_rewards, read_states
 from mdpdsl.formats.foreign import Format
@@ -34,6 +33,7 @@ from mdpdsl.formats.loops import with_loops, without_loops
 from mdpdsl.formats.names import REWARD, Names, free_name, prism_names
 from mdpdsl.formats.numbers import branch_chances, number_texts
 from mdpdsl.formats.rules import cells_of
+from mdpdsl.formats.written_rows import require_rows
 from mdpdsl.graph.branches import Branches, named_actions, numbered_states
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph
 from mdpdsl.graph.reward_fields import all_rewards
@@ -63,8 +63,7 @@ def explicit_texts(graph: TransitionGraph, bounds: Bounds | None = None) -> dict
 
     The ending of a numbered file begins with its number: `1.srew`.
     """
-    if not graph.has_dynamics:
-        raise FormatError("the dynamics of this model are unknown, so there is nothing to write")
+    require_rows(graph, has_bounds=bounds is not None)
     graph, bounds = with_loops(graph, bounds)
     names = prism_names(graph, "model")
     parts = {
@@ -351,6 +350,7 @@ class Explicit(Format):
 
     def write(self, model: Model, path: Path, **options: object) -> list[Path]:
         """Write the files of a model."""
+        self.require_truth(model)
         return write_explicit(model.graph, path)
 
     def write_intervals(

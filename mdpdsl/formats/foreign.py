@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mdpdsl.compile.model import Model
+from mdpdsl.compile.truth import require_truth
 from mdpdsl.diagnostics import FormatError, did_you_mean
 from mdpdsl.files import CannotWriteError, write_text
 from mdpdsl.graph.interval_graph import IntervalGraph
@@ -76,6 +77,11 @@ class Format:
         """Raise FormatError, with the formats that have intervals."""
         able = [each.name for each in formats().values() if each.has_intervals]
         raise FormatError(f"{self.name} does not support intervals; use {' or '.join(able)}")
+
+    @staticmethod
+    def require_truth(model: Model) -> None:
+        """Raise SettingsError if some probabilities of a model have no value to write."""
+        require_truth(model, "export", "export an estimate")
 
     @staticmethod
     def require_folder(path: Path) -> None:

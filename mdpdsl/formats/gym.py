@@ -234,4 +234,5 @@ class Gym(Format):
 
     def text(self, model: Model) -> str:
         """Return the table of a model as JSON."""
+        self.require_truth(model)
         return toy_text_json(model.graph, model.name)

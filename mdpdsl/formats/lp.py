@@ -20,6 +20,7 @@ import numpy as np
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import FormatError
 from mdpdsl.formats.foreign import Format
+from mdpdsl.formats.written_rows import require_rows
 from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.programs.direction import ProgramError
@@ -49,8 +50,7 @@ def planning_program(
     radius: float = 0.0,
 ) -> LinearProgram:
     """Return a planning program of a model's true P."""
-    if not graph.has_dynamics:
-        raise FormatError("the dynamics of this model are unknown, so there is nothing to plan")
+    require_rows(graph, "there is nothing to plan")
     model = known_model(graph, radius)
     c = squared_l2_complexity(graph)
     # Relative to the largest, so that no kappa overflows; equal if the model is deterministic.
@@ -79,6 +79,7 @@ class Lp(Format):
         self, model: Model, path: Path, *, program: str = "oracle", **options: Any
     ) -> list[Path]:
         """Write a planning program of a model."""
+        self.require_truth(model)
         self.require_folder(path)
         write_program(planning_program(model.graph, program, **options), path, self.name)
         return [path]

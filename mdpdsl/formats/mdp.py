@@ -3,7 +3,8 @@
 Transitions become `on` lines, each for all states in which an action has the same effect. Some
 graphs cannot be expressed with their variables: they have an unreachable part of a product, or a
 start that is not drawn variable by variable. Their states become the values of one variable `s`. A
-state in which only some episodes end becomes two, which differ in a further variable `ended`.
+state in which only some episodes end becomes two, which differ in a further variable `ended`. If
+the model says what is not known, the text has its truth, and a comment says so.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdpdsl.diagnostics import FormatError
 from mdpdsl.formats.loops import with_distinct_twins
 from mdpdsl.formats.mdp_names import language_names
 from mdpdsl.formats.numbers import branch_chances, number_text
@@ -25,6 +25,7 @@ from mdpdsl.formats.rules import (
     cells_of,
     grouped_rules,
 )
+from mdpdsl.formats.written_rows import require_rows
 from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.branches import numbered_states
 from mdpdsl.graph.space import FloatArray, IntArray, Variable
@@ -36,6 +37,9 @@ MANY_PAIRS, MANY_BRANCHES = 10_000, 20_000
 #: The largest error at which a start counts as a product of distributions of its variables.
 START_TOLERANCE = 1e-12
 
+#: The comment in a file with numbers that the original leaves open.
+TRUTH_NOTE = "written with the values to simulate with; what the original leaves open is fixed here"
+
 #: The size up to which a product is searched for states.
 LARGEST_PRODUCT = 100_000_000
 
@@ -43,9 +47,10 @@ LARGEST_PRODUCT = 100_000_000
 def model_text(
     graph: TransitionGraph, name: str, title: str | None = None, notes: tuple[str, ...] = ()
 ) -> str:
-    """Return the text of a model with this graph; raise FormatError without dynamics."""
-    if not graph.has_dynamics:
-        raise FormatError("the dynamics of this model are unknown, so there is nothing to write")
+    """Return the text of a model with this graph; raise FormatError without true rows."""
+    require_rows(graph)
+    if graph.knowledge is not None:
+        notes = (*notes, TRUTH_NOTE)
     graph = with_distinct_twins(graph)
     if not _can_be_said(graph):
         notes = (*notes, "the states are numbered by one variable")

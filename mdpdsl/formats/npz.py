@@ -1,6 +1,7 @@
 """A transition graph as one `.npz` file: arrays unchanged, the spaces as JSON, without pickle.
 
-If written from a model, the file also has its text and parameters and can be read as a model.
+If written from a model, the file also has its text and parameters and can be read as a model. If
+the model says what is not known, the file has that knowledge, too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from mdpdsl.compile.stored import NO_FILE, Provenance, StoredModel, checked_or_s
 from mdpdsl.diagnostics import FormatError, Source
 from mdpdsl.files import write_arrays
 from mdpdsl.formats.foreign import Format
+from mdpdsl.graph.knowledge import Knowledge
 from mdpdsl.graph.space import ActionSpace, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -39,6 +41,9 @@ ARRAYS = (
     "ends",
 )
 
+#: Of what is known, under names that begin with `knowledge.`.
+KNOWLEDGE = ("successor_start", "successor", "share", "is_open", "is_joined", "is_law")
+
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
@@ -49,9 +54,10 @@ def to_npz(
 
     Fields of the graph keep their names; `codes` are the product codes of the states, `label.goal`
     the states of a label, `reward.energy` and `branch_reward.energy` those of a named reward,
-    `state.x.edges` the cells of a variable, and `header` the spaces as JSON, together with further
-    information `about` the graph.
+    `state.x.edges` the cells of a variable, `knowledge.share` and others what is known of the rows,
+    and `header` the spaces as JSON, together with further information `about` the graph.
     """
+    known = graph.knowledge
     header = {
         "format": FORMAT,
         "about": dict(about or {}),
@@ -60,6 +66,7 @@ def to_npz(
         "labels": list(graph.labels),
         **({"twins": graph.states.n_twins} if graph.states.n_twins else {}),
         **({"rewards": list(graph.rewards)} if graph.rewards else {}),
+        **({} if known is None else {"knowledge": {"has_truth": known.has_truth}}),
     }
     arrays: dict[str, npt.NDArray[Any]] = {
         "header": np.array(json.dumps(header)),
@@ -70,6 +77,7 @@ def to_npz(
         **{f"branch_reward.{name}": numbers for name, numbers in graph.branch_rewards.items()},
         **_variable_arrays("state", graph.states.variables),
         **_variable_arrays("action", graph.actions.product.variables),
+        **({} if known is None else {f"knowledge.{n}": getattr(known, n) for n in KNOWLEDGE}),
     }
     Format.require_folder(Path(path))
     write_arrays(Path(path), arrays)
@@ -157,7 +165,28 @@ def _graph(header: Mapping[str, Any], arrays: Arrays) -> TransitionGraph:
     )
     if len(graph.rewards) < len(named):
         raise ValueError("a reward does not fit the pairs")
-    return graph
+    if "knowledge" not in header:
+        return graph
+    return replace(graph, knowledge=_knowledge(graph, header["knowledge"], arrays))
+
+
+def _knowledge(graph: TransitionGraph, header: Mapping[str, Any], arrays: Arrays) -> Knowledge:
+    """Return what is known of the rows; raise ValueError if it does not fit them."""
+    found = {name: arrays[f"knowledge.{name}"] for name in KNOWLEDGE}
+    start, successor, share = (found[name] for name in KNOWLEDGE[:3])
+    is_fitting = (
+        len(start) == graph.n_pairs + 1
+        and len(found["is_law"]) == graph.n_pairs
+        and start[0] == 0
+        and bool(np.all(np.diff(start) > 0))
+        and all(len(found[name]) == start[-1] for name in KNOWLEDGE[1:5])
+        and all(found[name].dtype == np.bool_ for name in KNOWLEDGE[3:])
+        and bool(np.all((successor >= 0) & (successor < graph.n_states)))
+        and bool(np.all((share >= 0) & (share <= 1)))
+    )
+    if not is_fitting:
+        raise ValueError("what is known does not fit the pairs")
+    return Knowledge(**found, has_truth=bool(header["has_truth"]))
 
 
 def _fields(arrays: Arrays) -> dict[str, Any]:

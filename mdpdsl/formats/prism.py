@@ -15,7 +15,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import FormatError
 from mdpdsl.formats.foreign import Format
 from mdpdsl.formats.loops import loop_notes, with_loops
 from mdpdsl.formats.names import Names, prism_names
@@ -28,6 +27,7 @@ from mdpdsl.formats.rules import (
     cells_of,
     grouped_rules,
 )
+from mdpdsl.formats.written_rows import require_rows
 from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph
 from mdpdsl.graph.reward_fields import all_rewards
@@ -45,8 +45,7 @@ def to_prism(
     notes: tuple[str, ...] = (),
 ) -> str:
     """Return a graph as PRISM source; raise FormatError if its dynamics are unknown."""
-    if not graph.has_dynamics:
-        raise FormatError("the dynamics of this model are unknown, so there is nothing to write")
+    require_rows(graph, has_bounds=bounds is not None)
     looped, bounds = with_loops(graph, bounds)
     notes = (*notes, *loop_notes(graph, looped))
     return "\n".join(_Writer(looped, prism_names(looped, name)).lines(name, bounds, notes)) + "\n"
@@ -211,6 +210,7 @@ class Prism(Format):
 
     def text(self, model: Model) -> str:
         """Return a model as the text of a file."""
+        self.require_truth(model)
         return to_prism(model.graph, model.name)
 
     def interval_text(self, intervals: IntervalGraph, name: str, notes: tuple[str, ...]) -> str:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdpdsl.compile.model import Model
-from mdpdsl.diagnostics import FormatError
 from mdpdsl.files import write_bytes
 from mdpdsl.formats.foreign import Format
+from mdpdsl.formats.written_rows import require_rows
 from mdpdsl.graph.convert import to_pair_matrix
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -45,8 +45,7 @@ def quantecon_arrays(model: Model | TransitionGraph) -> QuantEconArrays:
     from scipy.sparse import csr_matrix
 
     graph = model.graph if isinstance(model, Model) else model
-    if not graph.has_dynamics:
-        raise FormatError("the dynamics of this model are unknown, so there is no Q")
+    require_rows(graph, "there is no Q")
     pairs = to_pair_matrix(graph)
     rewards = np.zeros(len(pairs.states)) if pairs.rewards is None else pairs.rewards
     # QuantEcon multiplies with `*`, which is the matrix product only for the older class.
@@ -86,5 +85,6 @@ class QuantEcon(Format):
 
     def write(self, model: Model, path: Path, **options: object) -> list[Path]:
         """Write the arrays of a model."""
+        self.require_truth(model)
         write_quantecon(model.graph, path)
         return [path]

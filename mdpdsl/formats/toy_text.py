@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from mdpdsl.diagnostics import FormatError
 from mdpdsl.formats.loops import TERMINAL, absorbing_states
+from mdpdsl.formats.written_rows import require_rows
 from mdpdsl.graph.branches import Branches, named_actions, numbered_states
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, StateSpace
 from mdpdsl.graph.transition_graph import ROW_SUM_TOLERANCE, TransitionGraph
@@ -35,8 +36,7 @@ def to_toy_text(graph: TransitionGraph) -> Table:
     Rows are sorted by the number of the next state; a transition that ends is behind one that does
     not.
     """
-    if not graph.has_dynamics:
-        raise FormatError("the dynamics of this model are unknown, so there is no P")
+    require_rows(graph, "there is no P")
     is_terminal = terminal_states(graph)[graph.successor]
     reward = graph.branch_reward
     if reward is None:

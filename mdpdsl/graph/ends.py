@@ -130,12 +130,13 @@ class Settled:
         """The pairs that could have been tried and were not.
 
         They were never visited, and other actions were taken in their state. A state in which no
-        action was taken may be out of reach, or every episode may have been over there.
+        action was taken may be out of reach, or every episode may have been over there. Known pairs
+        need not be tried.
         """
         visits, pair_state = self.counts.visits, self.graph.pair_state
         acted = np.zeros(self.graph.n_states, np.bool_)
         acted[pair_state[visits > 0]] = True
-        return np.flatnonzero((visits == 0) & acted[pair_state])
+        return np.flatnonzero((visits == 0) & acted[pair_state] & self.graph.to_learn)
 
     @property
     def has_changed(self) -> bool:

@@ -20,7 +20,7 @@ from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-    from mdpdsl.graph.transition_graph import TransitionGraph
+    from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Knowledge:
         each = self.rest / np.maximum(n_open, 1)
         return self.share + np.where(self.is_open, each[self.entry_pair], 0.0)
 
-    def excludes(self, pair: IntArray, successor: IntArray) -> BoolArray:
+    def excludes(self, pair: IntArray, successor: IntArray | StateArray) -> BoolArray:
         """Return which of some transitions are impossible."""
         S = 1 + max(self.successor.max(initial=0), successor.max(initial=0))
         possible = self.entry_pair * np.int64(S) + self.successor

@@ -4,7 +4,7 @@ The plan solves  V(s) = max_a [r(s,a) + gamma sum_s' P_hat(s'|s,a) V(s')]  with 
 `incentives`, by whole sweeps (`iteration`) or by prioritized sweeping; a horizon of k steps applies
 the operator k - 1 times instead (paper, truncated planning). The estimate is
 P_hat(s'|s,a) = T(s,a,s')/T(s,a), and 1/S for a pair never visited, whose expectation of V is
-therefore mean(V): no dense row is stored.
+therefore mean(V): no dense row is stored. `known_slots` says what it is if more is known.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def bellman_residual(memory: Memory, strategy: Strategy) -> float:
 
 @inner
 def _expectation(memory: Memory, values: np.ndarray, pair: int, mean: float) -> float:
-    if memory.visits[pair] == 0:
+    if memory.slot_size[pair] == 0:
         return mean
     return expectation(
         memory.slot_probability,
@@ -181,8 +181,13 @@ def _pair_ahead(memory: Memory, first: int, end: int) -> int:
 
     If a state is visited as often as planned, the order of its pairs does not matter. If it is
     visited less often, this order gives every pair its share. Where no pair is half a visit below
-    its target, return the one that exceeds its target the least.
+    its target, return the one that exceeds its target the least. A pair whose row is known is only
+    passed through; it keeps its share of the planned visits of its state.
     """
+    if len(memory.share) > 0:
+        due = _known_pair_due(memory, first, end)
+        if due >= 0:
+            return due
     chosen, nearest = -1, first
     for pair in range(first, end):
         missing = memory.target[pair] - memory.visits[pair]
@@ -191,6 +196,26 @@ def _pair_ahead(memory: Memory, first: int, end: int) -> int:
         if missing > memory.target[nearest] - memory.visits[nearest]:
             nearest = pair
     return nearest if chosen < 0 else chosen
+
+
+@seldom
+def _known_pair_due(memory: Memory, first: int, end: int) -> int:
+    """Return the known pair that is most behind the plan of its state; -1 if none is.
+
+    `memory.policy` has the visits that were planned, which began when the targets were set.
+    """
+    missing, planned = 0.0, 0.0
+    for pair in range(first, end):
+        missing += max(memory.target[pair] - memory.visits[pair], 0.0)
+        planned += memory.policy[pair]
+    if planned <= 0.0:
+        return -1
+    due, most = -1, missing / planned
+    for pair in range(first, end):
+        left = memory.target[pair] - memory.visits[pair]
+        if memory.rest[pair] == 0.0 and left >= 0.5 and left > most * memory.policy[pair]:
+            due, most = pair, left / memory.policy[pair]
+    return due
 
 
 @inner
@@ -208,10 +233,19 @@ def _chosen_or_least_known(
 
 @inner
 def _least_known_pair(memory: Memory, first: int, end: int) -> int:
-    """Return the first pair of a state with the largest UCB(c)/T+."""
+    """Return the first pair of a state with the largest UCB(c)/T+; of known ones, the rarest.
+
+    Where all rows are known and no reward is in sight, each action in its turn makes a rotor walk
+    (Priezzhev et al. 1996), which visits all states that certain moves connect.
+    """
     chosen = first
     for pair in range(first + 1, end):
-        if memory.weight[pair] > memory.weight[chosen]:
+        weight, best = memory.weight[pair], memory.weight[chosen]
+        if weight > best or (
+            weight == best
+            and memory.rest[pair] == 0.0
+            and memory.visits[pair] < memory.visits[chosen]
+        ):
             chosen = pair
     return chosen
 

@@ -7,6 +7,9 @@ the values are rescaled, so that for any kappa rewards neither overflow nor all 
 of the other explorers are logarithms and need no scaling: -log d_hat(s) for maxent (Hazan et al.
 2019), c (log n - log T) for weighted-maxent (Tarbouriech et al. 2020), log target - log d_hat(s,a)
 for smm (Lee et al. 2019).
+
+A pair whose row is known has c = 0: there is nothing to learn, and no reward. Where rewards are
+logarithms of 1/T, it counts as visited n times, n being the steps of the run: less than any other.
 """
 
 from __future__ import annotations
@@ -74,6 +77,8 @@ def complexity_bound(memory: Memory, strategy: Strategy, pair: int) -> float:
     beta^2/T.
     """
     T = memory.visits[pair]
+    if memory.rest[pair] == 0.0:
+        return 0.0
     if T == 0 or (strategy.bonus == PAPER_BONUS and memory.integers[VACUOUS_VISITS] >= T):
         return 1.0
     c = 1.0 - memory.squares[pair] / (float(T) * T)
@@ -138,10 +143,11 @@ def reward_after_visit(memory: Memory, strategy: Strategy, pair: int) -> bool:
             return True
     state = int(memory.pair_state[pair])
     if strategy.kind == MAXENT:
-        weight = _weight(memory, strategy, pair)
+        weight = _state_weight(memory, strategy, state)
         for other in range(memory.pair_start[state], memory.pair_start[state + 1]):
-            memory.weight[other] = weight
-            memory.reward[other] = weight
+            if memory.rest[other] > 0.0:
+                memory.weight[other] = weight
+                memory.reward[other] = weight
     else:
         memory.upper[pair] = complexity_bound(memory, strategy, pair)
         before = memory.weight[pair]
@@ -196,9 +202,10 @@ def _weight(memory: Memory, strategy: Strategy, pair: int) -> float:
 
     The files of `mdpdsl.explore.algorithms` state these rules; tests compare the two.
     """
+    if memory.rest[pair] == 0.0:
+        return _known_weight(strategy)
     if strategy.kind == MAXENT:
-        # -log d_hat(s), up to the constant log t, which no policy can change (Hazan et al. 2019).
-        return -math.log(max(float(memory.state_visits[memory.pair_state[pair]]), strategy.epsilon))
+        return _state_weight(memory, strategy, int(memory.pair_state[pair]))
     if strategy.is_steering and memory.visits[pair] > 0:
         return _shortfall(memory, pair)
     log_visits = math.log(max(float(memory.visits[pair]), strategy.epsilon))
@@ -210,6 +217,22 @@ def _weight(memory: Memory, strategy: Strategy, pair: int) -> float:
     if c <= 0.0:
         return -math.inf if strategy.kind == KAPPA else -1e3 - log_visits
     return math.log(c) - log_visits  # kappa: log x; smm: log target - log d_hat (Lee et al. 2019)
+
+
+@inner
+def _state_weight(memory: Memory, strategy: Strategy, state: int) -> float:
+    """Return -log d_hat(s), up to the constant log t, which no policy can change."""
+    return -math.log(max(float(memory.state_visits[state]), strategy.epsilon))
+
+
+@inner
+def _known_weight(strategy: Strategy) -> float:
+    """Return the weight of a pair whose row is known: that of no reward."""
+    if strategy.kind == WEIGHTED_MAXENT:
+        return 0.0
+    if strategy.kind in (MAXENT, SMM):
+        return -strategy.log_steps
+    return -math.inf
 
 
 @inner

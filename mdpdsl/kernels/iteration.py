@@ -93,7 +93,7 @@ def _sweep(memory: Memory, gamma: float) -> tuple[float, float, float]:
     `memory.q` has for each pair an upper bound of q, minus gamma times the rises up to then.
     """
     values, q, greedy = memory.value, memory.q, memory.greedy
-    pair_start, reward, visits = memory.pair_start, memory.reward, memory.visits
+    pair_start, reward = memory.pair_start, memory.reward
     slot_start, slot_size = memory.slot_start, memory.slot_size
     slot_probability, slot_state = memory.slot_probability, memory.slot_state
     S = len(values)
@@ -115,7 +115,7 @@ def _sweep(memory: Memory, gamma: float) -> tuple[float, float, float]:
                 pair == best_pair or q[pair] + gamma * (rise_before + rise) * 1.000000001 < best
             ):
                 continue
-            if visits[pair] > 0:
+            if slot_size[pair] > 0:
                 mean = expectation(
                     slot_probability, slot_state, values, slot_start[pair], slot_size[pair]
                 )

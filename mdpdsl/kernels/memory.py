@@ -5,6 +5,8 @@ successor seen; a full run moves to the end of the pool and gets twice its room.
 linked list of the pairs seen to lead to it. Beside the counts, `squares` has sum_s' T(s,a,s')^2,
 which gives the estimate of the complexity c(s,a) = 1 - sum_s' P(s'|s,a)^2 (paper) without a sum.
 
+What a model file says of a row is in `rest`, `share` and `is_open` (see `known_slots`).
+
 An end has no pairs. The next episode starts in another state, without a step, so the value of every
 end is the mean of V over the starts seen so far, V(e) = sum_s mu_hat(s) V(s).
 """
@@ -17,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mdpdsl.graph.space import FloatArray, IntArray
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 from mdpdsl.kernels.compiled import inner, seldom
 
@@ -33,7 +35,7 @@ IndexArray = npt.NDArray[np.uint32]
     QUEUE_FIRST,
     QUEUE_SIZE,
     N_BACKUPS,
-    N_UNSEEN,  # pairs never visited
+    N_UNSEEN,  # pairs never visited, of which nothing is known
     NEXT_REFRESH,
     NEXT_REBASE,
     NEXT_SURVEY,
@@ -74,12 +76,12 @@ class Memory(NamedTuple):
     slot_room: IndexArray  # [n]     slots it has
     slot_state: IndexArray  # [pool]  successor
     slot_count: FloatArray  # [pool]  T(s,a,s'), whole
-    slot_probability: FloatArray  # [pool]  T(s,a,s') / T(s,a)
+    slot_probability: FloatArray  # [pool]  P_hat: T(s,a,s') / T(s,a), unless more is known
     chain_first: IntArray  # [S]     first link of the pairs that lead to a state, -1 if none
     chain_pair: StateArray  # [pool]
     chain_offset: IndexArray  # [pool]  which of the pair's slots leads there
     chain_next: IntArray  # [pool]  next link, -1 at the end
-    unseen: IntArray  # [S]     pairs of a state never visited
+    unseen: IntArray  # [S]     pairs of a state never visited, of which nothing is known
     upper: FloatArray  # [n]     upper confidence bound of c
     weight: FloatArray  # [n]     log of the base of the reward, or the reward itself
     block_best: FloatArray  # [n / BLOCK]  largest weight of a block of pairs
@@ -99,10 +101,17 @@ class Memory(NamedTuple):
     is_queued: npt.NDArray[np.bool_]  # [S]
     integers: IntArray  # [13]
     reals: FloatArray  # [11]
+    rest: FloatArray  # [n]     what counts decide: 1 if nothing is known, 0 if the row is known
+    share: FloatArray  # [entries]  known probabilities, of the first slots; empty if none are
+    is_open: BoolArray  # [entries]  whether a successor may have more than its share
+
+
+#: Fields that follow from the model and from the counts; they are not saved.
+DERIVED = ("pair_start", "pair_state", "rest", "share", "is_open")
 
 
 def new_memory(pair_start: IntArray, pair_state: StateArray) -> Memory:
-    """Return a memory that has seen nothing."""
+    """Return a memory that has seen nothing, and knows nothing."""
     n_pairs, n_states = len(pair_state), len(pair_start) - 1
     pool = 2 * FIRST_SLOTS * n_pairs + 64
     integers = np.zeros(N_STARTS + 1, np.int64)
@@ -143,6 +152,9 @@ def new_memory(pair_start: IntArray, pair_state: StateArray) -> Memory:
         is_queued=np.zeros(n_states, np.bool_),
         integers=integers,
         reals=np.zeros(START_BEST + 1),
+        rest=np.ones(n_pairs),
+        share=np.empty(0),
+        is_open=np.empty(0, np.bool_),
     )
 
 
@@ -163,12 +175,15 @@ def with_larger_pool(memory: Memory) -> Memory:
 
 def restored(memory: Memory, saved: Mapping[str, np.ndarray]) -> Memory:
     """Return a new memory with what was saved, by a version that may have known fewer numbers."""
-    arrays = {name: saved[name] for name in Memory._fields if name in saved}
+    names = [name for name in Memory._fields if name not in DERIVED and name in saved]
+    arrays = {name: saved[name] for name in names}
     for name in ("integers", "reals"):
         whole = getattr(memory, name).copy()
         whole[: len(arrays[name])] = arrays[name]
         arrays[name] = whole
-    return memory._replace(**arrays)
+    # A pair with more slots than the model has successors proved it wrong.
+    is_wrong = arrays["slot_size"] > memory.slot_size
+    return memory._replace(**arrays, rest=np.where(is_wrong, 1.0, memory.rest))
 
 
 def start_shares(memory: Memory, spaces: TransitionGraph) -> FloatArray:
@@ -213,16 +228,49 @@ def count(memory: Memory, pair: int, following: int) -> None:
     """Count one transition."""
     memory.integers[TIME] += 1
     memory.here[0] = following
-    if memory.visits[pair] == 0:
+    if memory.slot_size[pair] == 0:
         memory.integers[N_UNSEEN] -= 1
         memory.unseen[memory.pair_state[pair]] -= 1
     memory.visits[pair] += 1
     memory.state_visits[memory.pair_state[pair]] += 1
     _count_successor(memory, pair, following)
+    renew_row(memory, pair)
+
+
+@inner
+def renew_row(memory: Memory, pair: int) -> None:
+    """Compute the probabilities of a pair that was visited from its counts."""
+    if memory.rest[pair] < 1.0:
+        _renew_known_row(memory, pair)
+        return
     share = 1.0 / memory.visits[pair]
     start = memory.slot_start[pair]
     for slot in range(start, start + memory.slot_size[pair]):
         memory.slot_probability[slot] = memory.slot_count[slot] * share
+
+
+@seldom
+def _renew_known_row(memory: Memory, pair: int) -> None:
+    """Compute the probabilities of a pair of which something is known (`known_slots`)."""
+    rest, visits = memory.rest[pair], float(memory.visits[pair])
+    if rest == 0.0:
+        return
+    first = memory.slot_start[pair]
+    end = first + memory.slot_size[pair]
+    excess, n_open = 0.0, 0
+    for slot in range(first, end):
+        if memory.is_open[slot]:
+            excess += max(memory.slot_count[slot] / visits - memory.share[slot], 0.0)
+            n_open += 1
+    for slot in range(first, end):
+        weight = 0.0
+        if memory.is_open[slot]:
+            if excess > 0.0:
+                more = max(memory.slot_count[slot] / visits - memory.share[slot], 0.0)
+                weight = rest * more / excess
+            else:
+                weight = rest / n_open
+        memory.slot_probability[slot] = memory.share[slot] + weight
 
 
 @inner
@@ -243,7 +291,7 @@ def count_many(memory: Memory, pair: int, following: int, n: int, n_known: int) 
     The successor is looked for in the first n_known slots of the pair only.
     """
     memory.integers[TIME] += n
-    if memory.visits[pair] == 0:
+    if memory.slot_size[pair] == 0:
         memory.integers[N_UNSEEN] -= 1
         memory.unseen[memory.pair_state[pair]] -= 1
     memory.visits[pair] += n
@@ -259,7 +307,8 @@ def count_many(memory: Memory, pair: int, following: int, n: int, n_known: int) 
 
 @inner
 def _add_slot(memory: Memory, pair: int, following: int, n: float) -> None:
-    """Add a successor that the pair did not have."""
+    """Add a successor that the pair did not have: whatever was known of the row is wrong."""
+    memory.rest[pair] = 1.0
     size = memory.slot_size[pair]
     if size == memory.slot_room[pair]:
         _move(memory, pair)

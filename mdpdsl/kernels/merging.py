@@ -18,7 +18,7 @@ from mdpdsl.kernels.incentives import (
     refresh,
 )
 from mdpdsl.kernels.iteration import forget_bounds, iterate
-from mdpdsl.kernels.memory import VALUE_SUM, Memory, count_many, has_room
+from mdpdsl.kernels.memory import VALUE_SUM, Memory, count_many, has_room, renew_row
 from mdpdsl.kernels.prioritized import start_afresh
 
 
@@ -46,10 +46,7 @@ def plan_afresh(memory: Memory, strategy: Strategy) -> None:
     """Compute probabilities, bounds and rewards from the counts, and solve for the values."""
     for pair in range(len(memory.visits)):
         if memory.visits[pair] > 0:
-            share = 1.0 / memory.visits[pair]
-            start = memory.slot_start[pair]
-            for slot in range(start, start + memory.slot_size[pair]):
-                memory.slot_probability[slot] = memory.slot_count[slot] * share
+            renew_row(memory, pair)
     if strategy.kind in (RANDOM, POLICY):
         return
     if strategy.bonus == PAPER_BONUS:

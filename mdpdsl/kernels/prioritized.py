@@ -220,7 +220,7 @@ def _renew_unseen(memory: Memory, strategy: Strategy, mean: float) -> None:
     for state in range(S):
         if memory.unseen[state] > 0:
             for pair in range(memory.pair_start[state], memory.pair_start[state + 1]):
-                if memory.visits[pair] == 0:
+                if memory.slot_size[pair] == 0:
                     memory.q[pair] = memory.reward[pair] + strategy.gamma * mean
     _scan(memory, strategy)
 
@@ -292,7 +292,7 @@ def _spread(memory: Memory, strategy: Strategy, state: int, change: float) -> No
 
 @inner
 def _fresh_q(memory: Memory, strategy: Strategy, pair: int) -> float:
-    if memory.visits[pair] == 0:
+    if memory.slot_size[pair] == 0:
         return memory.reward[pair] + strategy.gamma * memory.reals[UNSEEN_MEAN]
     first = memory.slot_start[pair]
     mean = 0.0

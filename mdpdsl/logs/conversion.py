@@ -7,13 +7,13 @@ loops. The others take the slow path, which checks every row for every reason.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.terms import Read, Term
-from mdpdsl.graph.space import BoolArray, IntArray
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import StateArray, TransitionGraph
 from mdpdsl.kernels import binning
 from mdpdsl.kernels.counting import AT_END, CLOSED, CUT, ENDED, NO_ACTION, NO_PAIR, STOPPED
@@ -21,6 +21,7 @@ from mdpdsl.logs import rejections as reasons
 from mdpdsl.logs.batches import Batch
 from mdpdsl.logs.log_rows import Records, WholeSteps, joined
 from mdpdsl.logs.percent_signs import PercentSigns
+from mdpdsl.logs.raw_steps import RawSteps
 from mdpdsl.logs.readers.log_file import RawBatch
 from mdpdsl.logs.rejections import Rejections
 from mdpdsl.logs.row_cells import CellReader, Cells
@@ -47,6 +48,7 @@ class Converter:
     is_separate: bool
     rejected: Rejections
     clipped: dict[str, int]
+    raw: RawSteps | None = None  # wants the numbers of real state variables, unless it is full
     percent_signs: PercentSigns = field(default_factory=PercentSigns, init=False)
     _last_episode: int = field(default=0, init=False)
 
@@ -129,6 +131,7 @@ class Converter:
             file=np.full(n, self.file, np.int32),
             row=raw.rows,
             is_clean=True,
+            real=self._real(batch, sources.states),
         )
 
     def _clean_transitions(self, batch: Batch) -> WholeSteps | None:
@@ -145,7 +148,7 @@ class Converter:
         if stops is not None and stops.is_unclear.any():
             return None
         self._note_clipped(clipped)
-        return self._whole_steps(found[1], following, stops)
+        return self._whole_steps(batch, found[1], following, stops)
 
     def _clean_states(
         self, batch: Batch, terms: Sequence[Term], clipped: dict[str, int]
@@ -202,12 +205,27 @@ class Converter:
         state[idle & stops.is_unclear] = -1
 
     def _whole_steps(
-        self, pair: StateArray, following: IntArray, stops: Stops | None
+        self, batch: Batch, pair: StateArray, following: IntArray, stops: Stops | None
     ) -> WholeSteps:
-        if stops is None:
-            return WholeSteps(pair.astype(np.int64), following, np.zeros(len(pair), np.bool_))
-        arrival = following + self.graph.n_states * stops.ended
-        return WholeSteps(pair.astype(np.int64), arrival, stops.any)
+        assert self.sources.next_states is not None
+        before = self._real(batch, self.sources.states)
+        after = self._real(batch, self.sources.next_states)
+        is_stop = np.zeros(len(pair), np.bool_)
+        if stops is not None:
+            following, is_stop = following + self.graph.n_states * stops.ended, stops.any
+        return WholeSteps(pair.astype(np.int64), following, is_stop, before, after)
+
+    def _real(self, batch: Batch, terms: Sequence[Term]) -> FloatArray | None:
+        """Return the numbers of the real state variables, [n, n_real], if they are asked for.
+
+        They mean nothing in rows that are rejected.
+        """
+        if self.raw is None or self.raw.is_full:
+            return None
+        real = np.empty((batch.size, len(self.raw.real)))
+        for column, position in enumerate(self.raw.real):
+            real[:, column] = batch.evaluated(terms[position])[0]
+        return real
 
     def _reject_unclear(self, batch: Batch, stops: Stops | None, is_bad: BoolArray) -> None:
         if stops is None:
@@ -261,6 +279,7 @@ class Converter:
             pair=pair,
             file=np.full(n, self.file, np.int32),
             row=raw.rows,
+            real=self._real(batch, self.sources.states),
         )
         if has_time:
             is_lost = no_episode | no_time
@@ -281,10 +300,10 @@ class Converter:
         is_good = (pair >= 0) & ~is_bad
         stops = stops_of(batch, self.sources)
         self._reject_unclear(batch, stops, ~is_good)
-        steps = self._whole_steps(pair, following, stops)
+        steps = self._whole_steps(batch, pair, following, stops)
         if stops is not None:
             is_good &= ~stops.is_unclear
-        return WholeSteps(*(getattr(steps, f.name)[is_good] for f in fields(steps)))
+        return steps.take(is_good)
 
     def _episodes(self, batch: Batch) -> tuple[IntArray, BoolArray]:
         n = batch.size
@@ -401,6 +420,7 @@ class Converter:
             pair=np.full(n, NO_PAIR, np.int32),
             file=np.full(n, self.file, np.int32),
             row=holes,
+            real=None if records.real is None else np.full((n, records.real.shape[1]), np.nan),
         )
         if self.sources.episode is None:
             if n == 0:

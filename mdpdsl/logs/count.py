@@ -34,6 +34,7 @@ from mdpdsl.logs.passes import (
     count_part,
     open_logs,
 )
+from mdpdsl.logs.raw_steps import RawSteps
 from mdpdsl.logs.readers.frames import Frame
 from mdpdsl.logs.readers.log_file import BATCH_ROWS
 from mdpdsl.logs.reading_options import USUAL, ReadingOptions
@@ -88,15 +89,16 @@ def count_logs(
     n_workers: int = 1,
     order: TransitionOrder | None = None,
     options: ReadingOptions = USUAL,
+    steps: RawSteps | None = None,
 ) -> LogCounts:
     """Count the transitions of logs over the pairs of a graph.
 
     A log is a path, a folder or a glob; a table (pandas, polars, pyarrow, a DuckDB relation); or a
     list of episodes, each a list of rows. An episode may continue in another log if both have
     episodes and times, unless `are_files_separate`. With an executor, its workers share the files;
-    `order` also keeps the transitions, in order, and needs a single process. Raise LogError if
-    something is no log, if there is no row to read, or if most values of a variable are out of its
-    range, unless the `options` allow it.
+    `order` also keeps the transitions, in order, and needs a single process; `steps` keeps the
+    numbers behind the first ones. Raise LogError if something is no log, if there is no row to
+    read, or if most values of a variable are out of its range, unless the `options` allow it.
     """
     began = time.perf_counter()
     given, unread = expand_logs(patterns, model)
@@ -106,7 +108,14 @@ def count_logs(
         raise LogError(problems)
     assert order is None or executor is None
     reading = LogReading(
-        model, graph, are_files_separate, batch_rows, found.has_stops, order, options
+        model,
+        graph,
+        are_files_separate,
+        batch_rows,
+        found.has_stops,
+        order,
+        options,
+        None if steps is None else steps.another(),
     )
     usual_bin = None if time_step is None else _bin_of(time_step)
     count_all = _counter(reading, executor, progress)
@@ -122,6 +131,8 @@ def count_logs(
     if not options.clip_anyway:
         where = str(logs[0]) if len(logs) == 1 else f"{len(logs):,} logs"
         _require_most_in_range(graph, parts, where)
+    if steps is not None:
+        steps.gather([part.raw for part in parts if part.raw is not None])
     rejected = Rejections.joined(part.rejected for part in parts)
     problems += _mostly_rejected(rejected, sum(rows.values()))
     return LogCounts(

@@ -25,6 +25,7 @@ from mdpdsl.logs.conversion import Converter
 from mdpdsl.logs.inputs import LogSource, open_log, read_log
 from mdpdsl.logs.log_rows import Records
 from mdpdsl.logs.order import TransitionOrder
+from mdpdsl.logs.raw_steps import RawSteps, RawTransitions
 from mdpdsl.logs.readers.log_file import DamagedFileError, LogFile, LogFileError, RawBatch
 from mdpdsl.logs.reading_options import USUAL, ReadingOptions
 from mdpdsl.logs.rejections import Rejections
@@ -54,6 +55,7 @@ class LogReading:
     has_stops: bool  # whether rows can say that their episode ended or was cut
     order: TransitionOrder | None = None  # also keeps the transitions, in order
     options: ReadingOptions = USUAL
+    raw: RawSteps | None = None  # asks for the numbers behind transitions; stays empty
 
     @property
     def n_arrivals(self) -> int:
@@ -79,6 +81,7 @@ class Part:
     seen: tuple[SeenValues, ...]  # the numbers of each state variable
     steps: tuple[FloatArray, IntArray]  # a sample of time steps, and how often each occurs
     largest_time: float  # in that sample
+    raw: RawTransitions | None = None  # the numbers behind the first transitions
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +138,7 @@ def count_part(
         seen=tuple(joined_values(attempt.seen)),
         steps=attempt.steps.steps(),
         largest_time=attempt.steps.largest_time,
+        raw=None if attempt.raw is None else attempt.raw.transitions(),
     )
 
 
@@ -168,8 +172,11 @@ class _Attempt:
         order = self.reading.order
         if order is not None:
             order.clear(self.reading.n_arrivals)
+        self.raw = None if self.reading.raw is None else self.reading.raw.another()
+        if self.raw is not None:
+            self.raw.clear(self.reading.n_arrivals)
         self.sequencer = Sequencer(
-            self.table, self.rejected, names, graph.n_states, self.usual_bin, order
+            self.table, self.rejected, names, graph.n_states, self.usual_bin, order, self.raw
         )
         self.steps = StepSample()
         self.seen: list[list[SeenValues]] = []
@@ -180,7 +187,8 @@ class _Attempt:
         records = self._all_records()
         watch = OrderWatch()
         if not is_ordered:
-            records = sorted_records(records, self.reading.batch_rows)
+            n_real = None if self.raw is None else len(self.raw.real)
+            records = sorted_records(records, self.reading.batch_rows, n_real)
         for part in records:
             watch.check(part)
             self.steps.add(part)
@@ -242,6 +250,7 @@ class _Attempt:
             reading.are_files_separate or log.own_episodes is not None,
             self.rejected,
             self.clipped,
+            self.raw,
         )
 
     def _converted(self, converter: Converter, raw: RawBatch) -> Iterator[Records]:

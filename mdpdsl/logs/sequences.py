@@ -14,6 +14,7 @@ from mdpdsl.kernels import counting
 from mdpdsl.logs import rejections as reasons
 from mdpdsl.logs.log_rows import Records, WholeSteps, joined
 from mdpdsl.logs.order import TransitionOrder
+from mdpdsl.logs.raw_steps import RawSteps
 from mdpdsl.logs.rejections import Rejections
 
 #: Up to this many pairs times states, counts are kept in a dense table.
@@ -146,10 +147,11 @@ class Sequencer:
         n_states: int,
         usual_bin: int | None,
         order: TransitionOrder | None = None,
+        raw: RawSteps | None = None,
     ) -> None:
         self._table, self._rejected, self._paths = table, rejected, paths
         self._n_states = n_states
-        self._order = order
+        self._order, self._raw = order, raw
         self.usual_bin = usual_bin
         self.histogram = np.zeros(counting.N_BINS, np.int64)
         self.starts = np.zeros(n_states, np.int64)  # episodes that start in each state
@@ -162,6 +164,7 @@ class Sequencer:
     def feed(self, records: Records) -> None:
         """Count the transitions that the next rows add."""
         is_fast = records.is_clean and len(records) > 2 and self._order is None
+        is_fast = is_fast and (self._raw is None or self._raw.is_full)
         if not is_fast or self.usual_bin is None:
             self._feed_checked(records)
             return
@@ -197,6 +200,8 @@ class Sequencer:
             return False
         self._count(self._held)
         self._table.add(codes[:n_codes])
+        if self._raw is not None:
+            self._raw.leave_out(n_codes)
         self._anchor, self._held = before, last
         return True
 
@@ -234,6 +239,8 @@ class Sequencer:
         np.add.at(self.starts, state[is_start], 1)
         if self._order is not None:
             self._order.add_whole(codes, is_start)
+        if self._raw is not None:
+            self._raw.add_whole(codes, steps)
 
     def finish(self) -> None:
         """Count the rows that were carried."""
@@ -270,6 +277,8 @@ class Sequencer:
         self._table.add(codes[:n])
         if self._order is not None:
             self._order.add(codes[:n], rows, kind)
+        if self._raw is not None:
+            self._raw.add(codes[:n], rows, kind)
         self._reject_breaks(rows, kind)
 
     def _without_duplicates(self, rows: Records) -> Records:

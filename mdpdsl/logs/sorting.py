@@ -39,16 +39,20 @@ _Packed = npt.NDArray[np.void]
 _Mark = tuple[int, int, float]  # source, episode, time
 _WIDE = {"episode": np.int64, "time": np.float64, "row": np.int64}
 #: The numbers of a row side by side, so that it is moved as one piece.
-_ROW = np.dtype([(name, _WIDE.get(name, np.int32)) for name in ARRAYS])
+_ROW = [(name, _WIDE.get(name, np.int32)) for name in ARRAYS]
 
 
-def sorted_records(records: Iterator[Records], batch_rows: int) -> Iterator[Records]:
+def sorted_records(
+    records: Iterator[Records], batch_rows: int, n_real: int | None = None
+) -> Iterator[Records]:
     """Return rows by source, episode and time; rows of the same time keep their order.
 
-    Files that share no episodes follow each other, whatever the sign of their source.
+    Files that share no episodes follow each other, whatever the sign of their source. `n_real` is
+    how many numbers of real variables each row has; None if they are not asked for.
     """
     n_threads = min(MOST_THREADS, os.cpu_count() or 1)
-    sorters = _Sorters(n_threads)
+    row = np.dtype(_ROW if n_real is None else [*_ROW, ("real", np.float64, (n_real,))])
+    sorters = _Sorters(n_threads, row)
     with (
         tempfile.TemporaryDirectory(prefix="mdpdsl-") as folder,
         ThreadPoolExecutor(n_threads) as threads,
@@ -100,7 +104,7 @@ def _written(sorters: _Sorters, parts: Sequence[Records], path: Path) -> _Run:
         rows = sorter.room(sum(len(part) for part in parts))
         start = 0
         for part in parts:
-            for name in ARRAYS:
+            for name in rows.dtype.names or ():
                 rows[name][start : start + len(part)] = getattr(part, name)
             start += len(part)
         ordered = sorter.sorted_rows(start)
@@ -120,7 +124,8 @@ class _Run:
 
     def rows(self, begin: int, end: int) -> _Packed:
         """Read some of the rows."""
-        return np.fromfile(self.path, _ROW, end - begin, offset=begin * _ROW.itemsize)
+        row = self.sample.dtype
+        return np.fromfile(self.path, row, end - begin, offset=begin * row.itemsize)
 
     def place(self, mark: _Mark) -> int:
         """Return how many rows are below a mark."""
@@ -143,10 +148,12 @@ def _merged(
     with sorters.one() as sorter:
         np.concatenate(slices, out=sorter.room(n))
         rows = sorter.sorted_rows(n)
-        return [
-            records_from({name: rows[name][i : i + batch_rows].copy() for name in ARRAYS}, is_clean)
-            for i in range(0, n, batch_rows)
-        ]
+        return [_unpacked(rows[i : i + batch_rows], is_clean) for i in range(0, n, batch_rows)]
+
+
+def _unpacked(rows: _Packed, is_clean: bool) -> Records:
+    real = rows["real"].copy() if "real" in (rows.dtype.names or ()) else None
+    return records_from({name: rows[name].copy() for name in ARRAYS}, is_clean, real)
 
 
 def _cuts(runs: Sequence[_Run]) -> Iterator[list[int]]:
@@ -168,13 +175,14 @@ def _mark(row: np.void) -> _Mark:
 class _Sorter:
     """Sorts rows in memory that it allocates once."""
 
-    def __init__(self) -> None:
-        self._rows: _Packed = np.empty(0, _ROW)
+    def __init__(self, row: np.dtype[np.void]) -> None:
+        self._row = row
+        self._rows: _Packed = np.empty(0, row)
 
     def room(self, n: int) -> _Packed:
         """Return memory for n rows, to be filled before they are sorted."""
         if len(self._rows) < n:
-            self._rows, self._sorted = np.empty(n, _ROW), np.empty(n, _ROW)
+            self._rows, self._sorted = np.empty(n, self._row), np.empty(n, self._row)
             self._order, self._other = np.empty(n, np.int64), np.empty(n, np.int64)
             self._here, self._there = np.empty(n, np.uint64), np.empty(n, np.uint64)
         return self._rows[:n]
@@ -193,10 +201,10 @@ class _Sorter:
 class _Sorters:
     """A pool of sorters, one for each thread."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, row: np.dtype[np.void]) -> None:
         self._free: SimpleQueue[_Sorter] = SimpleQueue()
         for _ in range(n):
-            self._free.put(_Sorter())
+            self._free.put(_Sorter(row))
 
     @contextmanager
     def one(self) -> Iterator[_Sorter]:

@@ -111,16 +111,17 @@ class NormalEquations:
         raise LinAlgError("the normal equations of the flow are singular")
 
     def solve(self, r: FloatArray) -> FloatArray:
-        """Solve for h, [n_states]; r must sum to 0."""
+        """Solve for h, [n_states] or one column for each of r; r must sum to 0."""
+        scale = self._scale if r.ndim == 1 else self._scale[:, None]
         if self.is_banded:
-            scaled = self._scale * r[self._order]
+            scaled = scale * r[self._order]
             h = np.empty_like(r)
-            h[self._order] = self._scale * cho_solve_banded(
+            h[self._order] = scale * cho_solve_banded(
                 (self._factor, True), scaled, check_finite=False
             )
             return h
-        solution, _ = dpotrs(self._factor[0], self._scale * r, lower=True, overwrite_b=True)
-        return np.asarray(self._scale * solution)
+        solution, _ = dpotrs(self._factor[0], scale * r, lower=True, overwrite_b=True)
+        return np.asarray(scale * solution)
 
     def _reorder(self) -> None:
         """Find an order of the states with a small bandwidth, and keep it if it saves time."""

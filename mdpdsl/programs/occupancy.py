@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mdpdsl.graph.analysis import communicating_classes, reachable_states
 from mdpdsl.graph.space import FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -42,3 +43,36 @@ def stationary_policy(graph: TransitionGraph, d: FloatArray) -> FloatArray:
     total = np.bincount(graph.pair_state, d, minlength=graph.n_states)[graph.pair_state]
     uniform = 1 / np.diff(graph.pair_start)[graph.pair_state]
     return np.where(total > 0, d / np.where(total > 0, total, 1.0), uniform)
+
+
+def random_occupancy(graph: TransitionGraph) -> FloatArray:
+    """Return the long-run shares of visits under uniformly random actions, [n_pairs].
+
+    The run starts in the initial states; if it may end up in several closed classes, the shares are
+    the mean over runs.
+    """
+    from scipy.sparse import csr_array, diags_array, eye_array
+    from scipy.sparse.linalg import spsolve
+
+    graph = graph.closed
+    uniform = 1 / np.diff(graph.pair_start)[graph.pair_state]
+    P = csr_array(graph.pair_incidence() @ diags_array(uniform) @ graph.transition_matrix())
+    classes = communicating_classes(graph)
+    is_reached = reachable_states(graph)
+    is_closed = classes.is_closed[classes.class_of] & is_reached
+    passing = np.flatnonzero(is_reached & ~is_closed)
+    arrivals = np.where(is_closed, graph.initial, 0.0)
+    if len(passing):
+        Q = eye_array(len(passing), format="csc") - P[passing][:, passing].T
+        passed = np.atleast_1d(spsolve(Q.tocsc(), graph.initial[passing]))
+        arrivals = arrivals + np.where(is_closed, P[passing].T @ passed, 0.0)
+    shares = np.zeros(graph.n_states)
+    for number in np.unique(classes.class_of[is_closed]):
+        states = np.flatnonzero(classes.class_of == number)
+        balance = (P[states][:, states].T - eye_array(len(states))).tolil()
+        balance[0] = 1.0  # one row of flow balance follows from the others
+        right = np.zeros(len(states))
+        right[0] = arrivals[states].sum()
+        shares[states] = np.maximum(np.atleast_1d(spsolve(balance.tocsc(), right)), 0.0)
+    d = shares[graph.pair_state] * uniform
+    return np.asarray(d / d.sum())

@@ -14,8 +14,12 @@ from mdpdsl.diagnostics import FormatError
 from mdpdsl.files import staged
 from mdpdsl.graph.analysis import communicating_classes, reachable_states
 from mdpdsl.graph.complexity import squared_l2_complexity
+from mdpdsl.graph.describe import state_text
+from mdpdsl.graph.knowledge import Knowledge
 from mdpdsl.graph.reward_fields import all_rewards
+from mdpdsl.graph.shown_rows import simulated_or_possible
 from mdpdsl.graph.space import Value
+from mdpdsl.graph.transition_graph import TransitionGraph
 
 #: If there are more actions, they are counted, not listed.
 MOST_LISTED = 12
@@ -23,10 +27,39 @@ PICTURES = (".svg", ".png", ".dot")
 
 
 @dataclass(frozen=True)
+class UnknownNumber:
+    """A number that a model declares as unknown, and its value for simulation, if it has one."""
+
+    name: str
+    low: float
+    high: float
+    value: float | None
+
+
+@dataclass(frozen=True)
+class KnowledgeSummary:
+    """What a model file says of its rows, in numbers of pairs."""
+
+    known: int  # the whole row is known
+    open: int  # the row has `?`
+    laws: int  # the row depends on unknown numbers
+    joined: int  # of those with `?`: some of their branches lead to the same state
+    unknowns: list[UnknownNumber]
+    missing: list[str]  # what has no value, so that the model cannot be simulated
+    example: str | None = None  # a sentence about one of `joined`; not in the record
+
+    def record(self) -> dict[str, Any]:
+        """Return the numbers as `--json` prints them."""
+        return {name: value for name, value in asdict(self).items() if name != "example"}
+
+
+@dataclass(frozen=True)
 class ModelSummary:
     """A model in numbers; some are None if the dynamics are unknown.
 
-    Classes are those of the closed graph: after an end, the next episode starts.
+    Classes are those of the closed graph: after an end, the next episode starts. The complexity is
+    that of the transitions that are simulated; without them, classes are those of all transitions
+    that are possible.
     """
 
     name: str
@@ -49,10 +82,13 @@ class ModelSummary:
     properties: dict[str, str]
     discretization: dict[str, str | int | float] | None
     build_seconds: float
+    knowledge: KnowledgeSummary | None = None  # None if the file leaves nothing open
 
     def record(self) -> dict[str, Any]:
         """Return the numbers as `--json` prints them."""
-        return asdict(self)
+        record = asdict(self)
+        del record["knowledge"]
+        return record if self.knowledge is None else record | {"knowledge": self.knowledge.record()}
 
 
 def describe(model: Model) -> ModelSummary:
@@ -62,11 +98,12 @@ def describe(model: Model) -> ModelSummary:
     >>> mdpdsl.describe(mdpdsl.load("riverswim")).pairs
     12
     """
-    graph = model.graph
+    graph = simulated_or_possible(model.graph)
     classes = unreachable = complexity = None
     if graph.has_dynamics:
         classes = communicating_classes(graph.closed).n_classes
         unreachable = graph.n_states - int(reachable_states(graph).sum())
+    if graph.has_truth:
         c = squared_l2_complexity(graph)
         complexity = {"min": float(c.min()), "mean": float(c.mean()), "max": float(c.max())}
     names = graph.actions.labels
@@ -75,7 +112,7 @@ def describe(model: Model) -> ModelSummary:
     return ModelSummary(
         name=model.name,
         title=model.title,
-        hash=graph.hash,
+        hash=model.graph.hash,
         parameters=dict(model.parameters),
         variables=[variable.describe() for variable in graph.states.variables],
         action_list=listed,
@@ -93,6 +130,34 @@ def describe(model: Model) -> ModelSummary:
         properties=dict(model.properties),
         discretization=None if integration is None else asdict(integration),
         build_seconds=model.build_seconds,
+        knowledge=None if graph.knowledge is None else _knowledge(model, graph, graph.knowledge),
+    )
+
+
+def _knowledge(model: Model, graph: TransitionGraph, known: Knowledge) -> KnowledgeSummary:
+    n_laws = int(np.count_nonzero(known.is_law & ~known.is_known))
+    n_known = int(np.count_nonzero(known.is_known))
+    joined = np.flatnonzero(known.is_joined)
+    example = None
+    if len(joined):
+        pair, successor = int(known.entry_pair[joined[0]]), int(known.successor[joined[0]])
+        where = state_text(graph, int(graph.pair_state[pair]))
+        action = graph.actions.labels[graph.pair_action[pair]]
+        example = (
+            f"in {where}, `{action}`: several branches lead to {state_text(graph, successor)} "
+            "and cannot be told apart"
+        )
+    return KnowledgeSummary(
+        known=n_known,
+        open=graph.n_pairs - n_known - n_laws,
+        laws=n_laws,
+        joined=len(np.unique(known.entry_pair[joined])),
+        unknowns=[
+            UnknownNumber(each.name, each.low, each.high, each.value)
+            for each in model.checked.unknowns
+        ],
+        missing=[] if known.has_truth else list(model.missing),
+        example=example,
     )
 
 

@@ -76,6 +76,8 @@ def _model_options(run: RunResult) -> list[str]:
         words.append("--all-states")
     if options.max_states is not None:
         words += ["--max-states", str(options.max_states)]
+    if options.learn is not None:
+        words += ["--learn", options.learn]
     return words
 
 

@@ -7,6 +7,7 @@
     log.npz           the log of a replay
     log.csv           the observations of a live system; progress.json has the time it took
     warm_start.npz    the counts that the run started with
+    numbers.npz       estimates of the model's unknown numbers; steps.npz the raw values behind them
 
 Runs of `estimate` and of live systems have no trials: their arrays are in the folder itself.
 """
@@ -32,6 +33,7 @@ RUN, MODEL, EXPLORED, SUMMARY = "run.json", "model.mdp", "model.npz", "summary.j
 COUNTS, ESTIMATE, METRICS = "counts.npz", "estimate.npz", "metrics.npz"
 STATE, EPISODES = "state.npz", "episodes.json"
 RADII, INTERVALS, REJECTED = "radii.npz", "intervals.npz", "rejected.json"
+NUMBERS, STEPS = "numbers.npz", "steps.npz"
 REPLAYED_LOG, LIVE_LOG, PROGRESS = "log.npz", "log.csv", "progress.json"
 WARM_START = "warm_start.npz"
 COMPARISON = "comparison.json"
@@ -39,7 +41,7 @@ COMPARISON = "comparison.json"
 PLAN, REPORT = "plan.csv", "report.html"
 
 #: Files that a resumed run writes anew.
-RESULTS = (COUNTS, ESTIMATE, RADII, INTERVALS, METRICS, REJECTED, SUMMARY)
+RESULTS = (COUNTS, ESTIMATE, RADII, INTERVALS, NUMBERS, STEPS, METRICS, REJECTED, SUMMARY)
 
 #: The folder of runs that were not given a name.
 RUNS = Path("runs")

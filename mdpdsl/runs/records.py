@@ -109,6 +109,7 @@ class RunOptions:
     stored: str | None = None  # the path of a model that was read, not built
     unseen_pairs: int | None = None  # if an estimate was explored
     log: LogRecord | None = None
+    learn: str | None = None  # `all` if rows that the file states were to be learned as well
 
 
 @dataclass(frozen=True)
@@ -256,6 +257,30 @@ class ContradictionRecord:
 
 
 @dataclass(frozen=True)
+class NumberRecord:
+    """An unknown number of a model: its estimate, and intervals."""
+
+    name: str
+    value: float | None
+    deviation: float | None  # None if the data do not determine it
+    low: float | None  # time-uniform, together with all other sets; None if no value fits
+    high: float | None
+    profile_low: float | None  # asymptotic, at one look
+    profile_high: float | None
+    range: Sequence[float]  # as the file declares it
+
+
+@dataclass(frozen=True)
+class MisfitRecord:
+    """A row that contradicts what the model file says of it."""
+
+    state: Mapping[str, Value]
+    action: str
+    p_value: float
+    text: str
+
+
+@dataclass(frozen=True)
 class EstimateRecord:
     """The results of an estimate: `summary.json`."""
 
@@ -296,6 +321,10 @@ class EstimateRecord:
     versions: Mapping[str, str]
     estimate_missing: str | None
     rewards_missing: str | None
+    numbers: Sequence[NumberRecord] | None = None  # if the model has unknown numbers
+    numbers_source: str | None = None  # counts, or raw values
+    notes: Sequence[str] | None = None  # about the numbers
+    misfit: Sequence[MisfitRecord] | None = None  # the first rows that contradict the model
 
 
 def encoded(record: Any) -> dict[str, Any]:

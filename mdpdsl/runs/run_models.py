@@ -33,6 +33,7 @@ def resumed_model(run: RunDirectory, configuration: RunConfiguration) -> Model:
         configuration.parameters,
         keeps_all_states=configuration.options.all_states,
         most_states=configuration.options.max_states,
+        learns_all=configuration.options.learn == "all",
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from mdpdsl.compile.model import Model, as_model
 from mdpdsl.compile.stored import StoredModel, stored_keys
 from mdpdsl.compile.system import RawSystem
+from mdpdsl.compile.truth import require_truth
 from mdpdsl.diagnostics import LogError, SettingsError
 from mdpdsl.files import require_absent
 from mdpdsl.formats.policy_files import load_policy
@@ -167,6 +168,7 @@ def simulate(
             f"{simulated.name} does not say how it moves, so there is nothing to simulate; add "
             "`on … ->` lines or equations"
         )
+    require_truth(simulated, "simulate", "estimate it from data")
     simulated_system(simulated, simulate)
     chosen, name = _policy(simulated, policy)
     schedule = Schedule(steps, episode_length)

@@ -1,4 +1,7 @@
-"""The verb `allocate`: the best possible shares of visits for a known model."""
+"""The verb `allocate`: the best possible shares of visits for a known model.
+
+Pairs whose rows the model file states need no visits, and have no part in the mean of L_Avg.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,13 @@ import numpy as np
 
 from mdpdsl.compile.model import Model, as_model
 from mdpdsl.compile.stored import stored_keys
+from mdpdsl.compile.truth import require_truth
 from mdpdsl.diagnostics import FormatError, SettingsError
 from mdpdsl.files import require_absent, write_arrays, write_text
 from mdpdsl.formats.policy_files import save_policy
 from mdpdsl.graph.complexity import RATES, complexity, squared_l2_complexity
 from mdpdsl.graph.policy import Policy
+from mdpdsl.graph.space import BoolArray, IntArray
 from mdpdsl.graph.tables import Tabular, pair_csv, pair_records, pair_table
 from mdpdsl.programs.allocation import Allocation as Shares
 from mdpdsl.programs.allocation import optimal_allocation
@@ -173,12 +178,14 @@ def allocate(
             "the model has no dynamics, so there is nothing to allocate; estimate them from a log, "
             "or add `on` lines or equations"
         )
+    require_truth(allocated, "allocate visits to", "estimate it from data")
+    learned = graph.to_learn
     with shown(progress, "allocating") as update:
         shares = optimal_allocation(
             graph,
-            complexity(graph, distance),
+            np.where(learned, complexity(graph, distance), 0.0),
             kappa,
-            losses=squared_l2_complexity(graph),
+            losses=np.where(learned, squared_l2_complexity(graph), 0.0),
             recurrent=recurrent,
             component=component,
             time_limit=time_limit,
@@ -188,7 +195,16 @@ def allocate(
             else lambda steps, gap: update(steps, None, f"gap {gap:.1e}"),
         )
     values = {field.name: getattr(shares, field.name) for field in fields(Shares)}
+    values["average"] = shares.average * _average_factor(learned, shares.left_out, recurrent)
     return Allocation(**values, model=allocated, distance=distance, method=method)
+
+
+def _average_factor(learned: BoolArray, left_out: IntArray, recurrent: bool) -> float:
+    """Return what turns a mean over all pairs into one over those to learn; 1 if all are."""
+    is_counted = np.ones(len(learned), np.bool_)
+    if recurrent:
+        is_counted[left_out] = False
+    return int(is_counted.sum()) / max(1, int((is_counted & learned).sum()))
 
 
 def _number(value: float) -> float | None:

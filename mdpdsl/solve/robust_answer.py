@@ -5,6 +5,9 @@ data allow and the estimated row. A pair's *weight* is that difference times the
 its visits under the worst rows: to first order, what certainty about its row would add to the
 guaranteed value. Sets shrink like 1/sqrt(n), so that one more visit after n adds about 1/(2n) of
 the weight. (If nothing is guaranteed, the same is done with the best policy and the best rows.)
+
+Pairs of a law share their weight: a visit of any of them narrows the numbers that rule them all, in
+proportion to its information, which is about  sum (high - low)^2 / p  over the entries of its row.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +23,7 @@ from mdpdsl.compile.set_model import SetModel
 from mdpdsl.graph.describe import pair_text
 from mdpdsl.graph.objectives import Average, Cumulative, Discounted, Next, Total, Until
 from mdpdsl.graph.policy import Policy
-from mdpdsl.graph.row_sets import row_sums
+from mdpdsl.graph.row_sets import entry_pairs, row_sums
 from mdpdsl.graph.space import BoolArray, FloatArray
 from mdpdsl.graph.tables import pair_records
 from mdpdsl.kernels.set_rows import SetRows
@@ -28,6 +31,9 @@ from mdpdsl.solve.answer import Solution, finite_or_text
 from mdpdsl.solve.nature_choice import NatureRows
 from mdpdsl.solve.policy_value import expected_visits
 from mdpdsl.solve.solution import SolveOutcome, SolveStatus
+
+if TYPE_CHECKING:
+    from mdpdsl.solve.robust_family import FamilyFound
 
 #: So many pairs are named at the most, and fewer if they have this share of the whole gain.
 MOST_PAIRS, ENOUGH = 12, 0.8
@@ -49,16 +55,21 @@ class RobustSolution(Solution):
     best: SolveOutcome  # if nature helps: no policy can exceed its bounds
     estimated: float  # the value of the policy in the estimate
     rows: SetRows  # signed as a maximum
+    family: FamilyFound | None = None  # if rows follow a law with unknown numbers
 
     @property
     def guaranteed(self) -> float:
         """With confidence 1 - delta, the true value of the policy is no worse than this."""
+        if self.family is not None:
+            return self._asked(self.outcome.value)
         side = self._side(self.outcome, is_lower=not self.minimise)
         return self._at_start(side)[0]
 
     @property
     def possible(self) -> float:
         """With confidence 1 - delta, the true value of no policy is better than this."""
+        if self.family is not None:
+            return self._asked(self.best.value)
         side = self._side(self.best, is_lower=self.minimise)
         return self._at_start(side)[0]
 
@@ -128,7 +139,14 @@ class RobustSolution(Solution):
         found = self._weights(self.outcome, -1.0)
         if not found.max(initial=0.0) > 0:
             found = self._weights(self.best, 1.0)
-        return np.asarray(found / (2 * np.maximum(self.set_model.visits, 0.5)))
+        visits = np.maximum(self.set_model.visits, 0.5)
+        gains = np.asarray(found / (2 * visits))
+        if self.set_model.numbers is not None:
+            law, information = self.set_model.numbers.family.pairs, self._information()
+            known = float(visits[law] @ information[law])
+            if known > 0:
+                gains[law] = found[law].sum() * information[law] / (2 * known)
+        return gains
 
     @cached_property
     def pairs_to_visit(self) -> list[int]:
@@ -146,6 +164,9 @@ class RobustSolution(Solution):
         confidence = f"{100 * (1 - self.delta):.6g} %"
         best = f"no policy can do better than {_rounded(self.possible, self.minimise)}."
         aim, what = self._aim()
+        numbers = self.set_model.numbers
+        if numbers is not None:
+            what += f", for every {numbers.described}"
         if math.isinf(self.guaranteed) and self.guaranteed == self.possible:
             return (
                 f"With {confidence} confidence every policy has an infinite expected reward{what}."
@@ -164,11 +185,15 @@ class RobustSolution(Solution):
             least = "at most" if self.minimise else "at least"
             value = _rounded(self.guaranteed, not self.minimise)
             text = f"With {confidence} confidence this policy {aim} {least} {value}{what}; {best}"
+        if self.warning is not None:
+            text = f"{text} {self.warning}"
         n = len(self.pairs_to_visit)
         size = max(1.0, abs(self.guaranteed))
         if n == 0 or abs(self.possible - self.guaranteed) <= CLOSED * size:
             return text
         pairs = "this pair" if n == 1 else f"these {n} pairs"
+        if numbers is not None and np.isin(self.pairs_to_visit, numbers.family.pairs).all():
+            pairs = f"{' and '.join(numbers.names)}, for example from {pairs},"
         return f"{text} More data on {pairs} would close the gap fastest."
 
     @property
@@ -183,9 +208,18 @@ class RobustSolution(Solution):
     @property
     def sets_text(self) -> str:
         """The sets in a few words."""
-        sets = self.set_model
+        sets, numbers = self.set_model, self.set_model.numbers
+        if numbers is not None:
+            how = f"({sets.kind}, delta = {sets.delta:g}), one value for all rows"
+            rest = f"; other rows: intervals, support {sets.support}" * numbers.has_open_rows
+            return f"{numbers.described} {how}{rest}; they hold {sets.holds}"
         named = f"{sets.kind} {self.shape}, delta = {sets.delta:g}, support {sets.support}"
         return f"{named}; they hold {sets.holds}"
+
+    @property
+    def warning(self) -> str | None:
+        """What is wrong if the data contradict the law that the guarantee rests on."""
+        return self.set_model.warning
 
     def record(self) -> dict[str, Any]:
         """Return the results as `--json` prints them."""
@@ -206,6 +240,24 @@ class RobustSolution(Solution):
                 row | {"visits": int(sets.visits[pair])}
                 for pair, row in zip(self.pairs_to_visit, listed, strict=True)
             ],
+            **self._number_record(),
+        }
+
+    def _number_record(self) -> dict[str, Any]:
+        """Return the unknown numbers of a record; nothing if rows have no law."""
+        numbers, family = self.set_model.numbers, self.family
+        if numbers is None or family is None:
+            return {}
+        names = ("value", "low", "high", "worst", "best")
+        columns = (numbers.theta_hat, *numbers.hull, family.worst, family.best)
+        return {
+            "numbers": [
+                {"name": name, **dict(zip(names, map(float, row), strict=True))}
+                for name, *row in zip(numbers.names, *columns, strict=True)
+            ],
+            "cells": family.n_cells,
+            "misfit": self.set_model.misfit,
+            "warning": self.warning,
         }
 
     def __repr__(self) -> str:
@@ -234,19 +286,32 @@ class RobustSolution(Solution):
         chosen = NatureRows.best(self.rows, values, sense, discount)
         allowed = chosen.worth(discount * values)
         P, gain = self._estimated_rows()
-        has_estimate = np.diff(self.set_model.sets.successor_start) > 0
+        has_estimate = np.diff(P.indptr) > 0
         certain = np.where(has_estimate, P @ (discount * values) + gain, allowed)
-        unseen = self.set_model.visits == 0
-        certain[unseen] = (self.model.graph.transition_matrix() @ (discount * values))[unseen]
+        if self.set_model.numbers is None:
+            unseen = self.set_model.visits == 0
+            certain[unseen] = (graph.transition_matrix() @ (discount * values))[unseen]
         visits = expected_visits(
             graph, outcome.choice, chosen.start, chosen.state, chosen.p, self._active(), look_ahead
         )
         return np.maximum(-sense * (certain - allowed), 0.0) * visits
 
+    def _information(self) -> FloatArray:
+        """Return about how much a visit of each pair says of the numbers, [n_pairs]."""
+        rows = self.rows
+        pair = entry_pairs(rows.row_start)
+        p = np.asarray(self.model.graph.transition_matrix()[pair, rows.target]).ravel()
+        return row_sums(pair, (rows.high - rows.low) ** 2 / np.maximum(p, 1e-3), len(rows.constant))
+
     def _estimated_rows(self) -> tuple[Any, FloatArray]:
         from scipy.sparse import csr_array
 
         sets, rows = self.set_model.sets, self.rows
+        if self.set_model.numbers is not None:
+            P = self.model.graph.transition_matrix()
+            pair = entry_pairs(rows.row_start)
+            listed = np.asarray(P[pair, rows.target]).ravel()
+            return P, row_sums(pair, listed * rows.gain, len(rows.constant))
         shape = (len(sets.kl), self.model.graph.n_states)
         P = csr_array((sets.estimate, sets.successor, sets.successor_start), shape=shape)
         gain = np.zeros(len(sets.kl))

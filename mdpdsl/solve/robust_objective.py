@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from mdpdsl.solve.solution import (
     until_late,
     value_at_start,
 )
+
+if TYPE_CHECKING:
+    from mdpdsl.solve.robust_ending import Ending
 
 #: The tolerance if none is given, and the least value at the start that it is relative to.
 TOLERANCE, SMALLEST = 1e-6, 1e-10
@@ -112,6 +115,28 @@ def set_rows(
     )
 
 
+def ending_of(
+    graph: TransitionGraph, objective: Until | Total, rows: SetRows, sign: float
+) -> Ending:
+    """Return what both sides want of a question up to a goal."""
+    from mdpdsl.solve.qualitative import lost_states
+    from mdpdsl.solve.robust_ending import Ending
+
+    goal = np.asarray(objective.goal, dtype=np.bool_)
+    is_until = isinstance(objective, Until)
+    lost = lost_states(graph, goal, objective.allowed if isinstance(objective, Until) else None)
+    return Ending(
+        graph,
+        objective,
+        rows,
+        sign,
+        goal,
+        lost,
+        goal_value=sign if is_until else 0.0,
+        is_miss_bad=sign > 0 if is_until else _is_miss_bad(rows, graph, goal | lost, sign),
+    )
+
+
 def outcome_of(
     graph: TransitionGraph,
     lower: FloatArray,
@@ -155,24 +180,11 @@ def _up_to_goal(
     is_relative: bool,
 ) -> SolveOutcome:
     """Solve reachability or total rewards; if asked to, again with a precise value at the start."""
-    from mdpdsl.solve.qualitative import lost_states
-    from mdpdsl.solve.robust_ending import Budget, Ending, require_losses
+    from mdpdsl.solve.robust_ending import Budget, require_losses
     from mdpdsl.solve.robust_game import solve_helped, solve_opposed
 
-    goal = np.asarray(objective.goal, dtype=np.bool_)
-    is_until = isinstance(objective, Until)
-    lost = lost_states(graph, goal, objective.allowed if isinstance(objective, Until) else None)
-    ending = Ending(
-        graph,
-        objective,
-        rows,
-        sign,
-        goal,
-        lost,
-        goal_value=sign if is_until else 0.0,
-        is_miss_bad=sign > 0 if is_until else _is_miss_bad(rows, graph, goal | lost, sign),
-    )
-    if not is_until and ending.limits == (-math.inf, math.inf):
+    ending = ending_of(graph, objective, rows, sign)
+    if ending.is_total and ending.limits == (-math.inf, math.inf):
         require_losses(ending, watch)
     solve = solve_helped if sense > 0 else solve_opposed
     found = solve(ending, Budget(tolerance, 1.0, watch))

@@ -15,7 +15,8 @@ from mdpdsl.compile.properties import Question, question, questions_of_file
 from mdpdsl.compile.set_model import SetModel
 from mdpdsl.diagnostics import SettingsError, SolveError, did_you_mean
 from mdpdsl.graph.objectives import Until
-from mdpdsl.graph.space import Value
+from mdpdsl.graph.row_sets import RowSets
+from mdpdsl.graph.space import FloatArray, Value
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.progress import Progress, Watch, heeding_interrupts, shown
 from mdpdsl.solve.answer import Solution
@@ -231,18 +232,39 @@ def robust_answer(
     """Solve an estimate for one question, against and with everything that the data allow."""
     from mdpdsl.solve.policy_value import policy_value
     from mdpdsl.solve.robust_answer import RobustSolution
+    from mdpdsl.solve.robust_family import solve_family
     from mdpdsl.solve.robust_objective import set_rows, solve_robust_objective
 
     if method != "auto" or backend is not None:
         raise SolveError("`robust=` has one method only; leave out `method=` and `backend=`")
-    graph, objective = sets.model.graph, asked.objective
-    rows, entry_reward = sets.sets, None
-    if hasattr(objective, "reward"):
-        rows, entry_reward = sets.with_rewards(asked.reward)
-    outcomes = []
+    graph, objective, numbers = sets.model.graph, asked.objective, sets.numbers
+    if numbers is not None and shape != "intervals":
+        raise SolveError(
+            f"rows that depend on {', '.join(numbers.names)} lie in intervals; leave out `shape=`"
+        )
+
+    def listed(rows: RowSets) -> tuple[RowSets, FloatArray | None]:
+        if not hasattr(objective, "reward"):
+            return rows, None
+        return sets.with_rewards(asked.reward, rows)
+
+    rows, entry_reward = listed(sets.sets if numbers is None else numbers.hull_rows)
+    family, outcomes = None, []
     with shown(progress, "solving", "") as update, heeding_interrupts() as interrupts:
         watch = Watch(interrupts, time_limit, _showing(update, tolerance or 1e-6))
-        for is_optimistic in (False, True):
+        if numbers is not None:
+            family = solve_family(
+                graph,
+                numbers,
+                objective,
+                is_minimised=asked.is_minimised,
+                listed=listed,
+                tolerance=tolerance,
+                time_limit=time_limit,
+                watch=watch,
+            )
+            outcomes = [family.guaranteed, family.possible]
+        for is_optimistic in (False, True) if family is None else ():
             outcomes.append(
                 solve_robust_objective(
                     graph,
@@ -265,6 +287,8 @@ def robust_answer(
     text = str(status or SolveStatus.OPTIMAL)
     if status is SolveStatus.STOPPED:
         text = "interrupted" if watch.is_interrupted else "time limit"
+    elif status is SolveStatus.PRECISION and family is not None:
+        text = "limit of cells"
     sign = -1.0 if asked.is_minimised else 1.0
     return RobustSolution(
         sets.model,
@@ -277,6 +301,7 @@ def robust_answer(
         best=best,
         estimated=policy_value(graph, objective, outcome),
         rows=set_rows(graph, rows, shape, objective, entry_reward, sign),
+        family=family,
     )
 
 

@@ -162,7 +162,7 @@ def test_every_episodic_model_comes_back_from_its_text(name: str) -> None:
     found = mdpdsl.loads(model_text(graph, name)).graph
     np.testing.assert_array_equal(found.ends, graph.ends)
     if found.states.variables[0].name == graph.states.variables[0].name:
-        assert found.hash == graph.hash
+        assert found.hash == replace(graph, knowledge=None).hash
 
 
 def test_our_names_give_way_to_those_of_a_model(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ MODELS = [name for name in mdpdsl.shipped_models() if name not in (*LONG, "pendu
 def test_the_text_of_a_shipped_model_builds_the_same_graph(name: str) -> None:
     graph = mdpdsl.load(name).graph
     again = mdpdsl.loads(model_text(graph, name)).graph
+    graph = replace(graph, knowledge=None)  # the text has the truth
     if np.all(graph.probability <= 1):
         assert again.hash == graph.hash
     else:  # a sum of branches, above 1 by rounding, is written as 1

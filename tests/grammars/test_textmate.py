@@ -41,6 +41,7 @@ EXPECTED = {
     "ASSIGN": r"keyword\.operator\.assignment",
     "TILDE": r"keyword\.operator\.distribution",
     "BAR": r"keyword\.operator\.branch",
+    "QUESTION": r"keyword\.operator\.unknown",
 } | dict.fromkeys(
     ("PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CARET"), r"keyword\.operator\.arithmetic"
 )
@@ -128,7 +129,7 @@ def test_a_property_without_its_bracket_ends_where_a_statement_starts() -> None:
 
 @pytest.mark.parametrize("word", sorted(KEYWORDS))
 def test_every_keyword_is_coloured(word: str) -> None:
-    following = {"end": "when x", "property": "p = P"}
+    following = {"end": "when x", "property": "p = P", "unknown": "p in [0, 1]"}
     text = f"{word} {following[word]}" if word in CONTEXTUAL_KEYWORDS else f"{word} "
     assert re.match(KEYWORD_SCOPES, scopes(GRAMMAR, text)[0])
 
@@ -174,6 +175,18 @@ def test_every_constant_is_coloured(word: str) -> None:
         ("property' = 1", "property'", "variable.other.primed.mdp"),
         ("on property -> stay", "property", "variable.other.mdp"),
         ("label property when x == 1", "property", "entity.name.section.mdp"),
+        ("unknown slip in [0, 1]", "unknown", "keyword.control.statement.mdp"),
+        ("unknown slip in [0, 1]", "slip", "variable.other.declaration.mdp"),
+        ("state unknown in 0..3", "unknown", "variable.other.declaration.mdp"),
+        ("let y = unknown", "unknown", "variable.other.mdp"),
+        ("on go when unknown > 0 -> stay", "unknown", "variable.other.mdp"),
+        ("on unknown -> ?: stay | ?: x' = 1", "unknown", "variable.other.mdp"),
+        ("label unknown when x == 1", "unknown", "entity.name.section.mdp"),
+        ("unknown' = 1", "unknown'", "variable.other.primed.mdp"),
+        ("on go -> ?=0.3: stay | ? : x' = 1", "?", "keyword.operator.unknown.mdp"),
+        ("on go -> ?=0.3: stay | ? : x' = 1", "=", "keyword.operator.assignment.mdp"),
+        ("on go -> 0.3: stay | ? : x' = 1", "?", "keyword.operator.unknown.mdp"),
+        ("  sun ?=0.3 ?=(1 - p)", "?", "keyword.operator.unknown.mdp"),
         ("end' = 1", "end'", "variable.other.primed.mdp"),
         ("reward on end when x == 1 : 1", "when", "keyword.control.clause.mdp"),
     ],

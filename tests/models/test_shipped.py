@@ -44,6 +44,7 @@ EPISODIC = {
     "frozen_lake_8x8",
     "gambler",
     "knuth_yao",
+    "slippery_lake",
     "taxi",
     "windy_gridworld",
     "zeroconf",
@@ -141,6 +142,7 @@ def test_episodes_end_in_the_states_that_the_labels_name() -> None:
         "frozen_lake_8x8": ("hole", "goal"),
         "gambler": ("won", "lost"),
         "knuth_yao": ("done",),
+        "slippery_lake": ("hole", "goal"),
         "taxi": ("delivered",),
         "windy_gridworld": ("goal",),
         "zeroconf": ("clash", "fine"),
@@ -419,6 +421,7 @@ def test_models_ask_what_their_comments_answer() -> None:
     assert {name: list(asked) for name, asked in found.items() if asked} == {
         "frozen_lake": ["safe", "soon"],
         "knuth_yao": ["fair", "tosses"],
+        "slippery_lake": ["safe"],
         "zeroconf": ["error", "cost"],
     }
     for name, asked in found.items():
@@ -470,6 +473,75 @@ def test_jacks_cars_move_as_enumerated_by_hand() -> None:
         np.testing.assert_allclose(P[pair], expected.ravel(), rtol=0, atol=EXACT)
         np.testing.assert_allclose(rewards[pair], earned, rtol=0, atol=1e-10)
     assert graph.n_pairs == n_pairs
+
+
+# Models that say what is not known
+
+
+def test_a_slippery_lake_is_frozen_lake_whatever_its_ice() -> None:
+    for slip in (0, 0.3, 2 / 3, 1):
+        lake, known = load("slippery_lake", slip=slip), load("frozen_lake", success=1 - slip)
+        np.testing.assert_allclose(dense(lake), dense(known), rtol=0, atol=EXACT)
+    assert load("slippery_lake").knowledge is not None
+    assert load("slippery_lake").to_learn.all()
+
+
+def test_the_possible_steps_on_ice_are_those_of_some_ice() -> None:
+    graph = load("slippery_lake")
+    known = graph.knowledge
+    assert known is not None
+    reached = np.zeros((graph.n_pairs, graph.n_states), np.bool_)
+    for slip in (0, 0.5, 1):
+        reached |= dense(load("slippery_lake", slip=slip)) > 0
+    possible = np.zeros_like(reached)
+    possible[known.entry_pair, known.successor] = True
+    np.testing.assert_array_equal(possible, reached)
+
+
+def test_the_frictionless_pendulum_with_an_honest_motor_is_the_plain_one() -> None:
+    graph = load("pendulum_friction", friction=0, gain=1, shake=0.2)
+    angle_edges, speed_edges = np.linspace(-np.pi, np.pi, 11), np.linspace(-8, 8, 11)
+    theta, omega, u = np.meshgrid(
+        centers(angle_edges), centers(speed_edges), [-2.0, -1, 0, 1, 2], indexing="ij"
+    )
+    speed = omega + 0.05 * (15 * np.sin(theta) + 3 * u)
+    angle = wrapped_cells(theta + 0.05 * omega, 0.12, angle_edges)
+    expected = np.einsum("...i,...j->...ij", angle, clipped_cells(speed, 0.2, speed_edges))
+    np.testing.assert_allclose(dense(graph), expected.reshape(500, 100), rtol=0, atol=CDF)
+
+
+def test_a_queue_in_a_hurry_has_a_geometric_length() -> None:
+    graph = load("queue_rates")
+    weights = (0.3 / 0.5) ** np.arange(11)
+    long_run = stationary(dense(graph)[1::2])
+    np.testing.assert_allclose(long_run, weights / weights.sum(), rtol=0, atol=ITERATED)
+
+
+def test_maintenance_leaves_repairs_and_wear_open_and_nothing_else() -> None:
+    graph = load("maintenance")
+    known = graph.knowledge
+    assert known is not None
+    names = [str(graph.states.native(s)["machine"]) for s in range(graph.n_states)]
+    unknown = {
+        (names[graph.pair_state[pair]], graph.actions.labels[graph.pair_action[pair]])
+        for pair in np.flatnonzero(~known.is_known)
+    }
+    used = {"worn", "failing", "broken"}
+    assert unknown == {
+        *((state, "run") for state in ("new", "worn", "failing")),
+        *((state, crew) for state in used for crew in ("first_crew", "second_crew")),
+    }
+    new, run = graph.state(machine="new"), 0
+    np.testing.assert_allclose(dense(graph)[graph.pair(new, run)], [0.6, 0.35, 0, 0.05], atol=EXACT)
+
+
+@pytest.mark.parametrize(
+    "name", ["maintenance", "pendulum_friction", "queue_rates", "slippery_lake"]
+)
+def test_a_model_with_unknown_numbers_can_be_simulated_and_is_short(name: str) -> None:
+    assert mdpdsl.load(MODELS / f"{name}.mdp").missing == ()
+    text = (MODELS / f"{name}.mdp").read_text(encoding="utf-8")
+    assert sum(not line.startswith("#") for line in text.splitlines()) < 40
 
 
 # Continuous models

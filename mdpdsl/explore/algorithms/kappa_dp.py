@@ -3,7 +3,7 @@
 At every step, value iteration on P_hat with r(s,a) = UCB(c^kappa)(s,a) / T+(s,a)^kappa, the
 gradient of U_kappa at the visits so far; then the best action (`lookahead`). `horizon` 1, 2, k are
 the paper's truncated variants. A larger kappa favours the worst pair, kappa = 1 the average. No
-guarantee is proved for the DP variant.
+guarantee is proved for the DP variant. A pair whose row is known has UCB(c) = 0: no reward.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@ action with the largest value on the estimate P_hat:
 
     q_1 = r,    q_h(s,a) = r(s,a) + gamma sum_s' P_hat(s'|s,a) max_a' q_{h-1}(s',a'),
 
-for h = `horizon`, or its limit. A pair never visited has P_hat = 1/S. An end has the mean value of
-the states in which episodes have started. If all actions are worth the same, the one with the
-largest UCB(c)/T+ is taken.
+for h = `horizon`, or its limit. A pair never visited has P_hat = 1/S; if the model file says where
+it can lead, and how likely, P_hat is that of `estimate.empirical`. An end has the mean value of the
+states in which episodes have started. If all actions are worth the same, the one with the largest
+UCB(c)/T+ is taken.
 
 The kernels compute the same without starting afresh each step; tests compare the two.
 """

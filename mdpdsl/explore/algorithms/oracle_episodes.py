@@ -3,6 +3,11 @@
 Episode m takes tau_m = tau_1 m^2 steps, so it begins after tau_1 (m-1) m (2m-1) / 6 steps (paper,
 theorem general_regret_bound). The confidence sets, the weights and the oracle's answer at its start
 are functions of the counts alone, so a run that was stopped and resumed is the same run.
+
+Where the model file says something of a row, P = share + w, all but the weights stays where it is:
+the radius of the confidence set is at most twice what the shares leave, 0 for a known row. Known
+pairs have weight 0. In a state whose rows are all known and which psi does not visit, except for
+the floor 2 eta, there is nothing to try: the policy takes the nearest way to where psi goes.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from mdpdsl.diagnostics import SettingsError
 from mdpdsl.estimate.balls import confidence_balls
@@ -21,17 +27,24 @@ from mdpdsl.estimate.empirical import estimated_complexity
 from mdpdsl.estimate.metrics import utility
 from mdpdsl.explore.algorithms import ALGORITHMS
 from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.explore.ways import passing_by
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.following import complexity_bounds, follow
 from mdpdsl.kernels.incentives import Strategy
+from mdpdsl.kernels.known_slots import estimated_rows
 from mdpdsl.kernels.memory import TIME, Memory, start_shares
-from mdpdsl.programs.direction import ProgramError
+from mdpdsl.programs.direction import Direction, ProgramError
 from mdpdsl.programs.interior import Interior, chosen_eta
 from mdpdsl.programs.oracle import Oracle, load_oracle
 from mdpdsl.programs.program import BackendError
-from mdpdsl.programs.uncertain import UncertainModel
+from mdpdsl.programs.uncertain import WHOLE_SIMPLEX, UncertainModel, names_of
+
+#: A share of visits within this factor of the floor is one that psi does not ask for.
+FLOOR = 1.01
+#: Smaller shares are rounding errors.
+NOTHING = 1e-12
 
 #: Returns log w of every pair, from upper bounds of c, T+ and the steps done.
 LogWeights = Callable[[FloatArray, FloatArray, int, ExploreSettings], FloatArray]
@@ -88,8 +101,7 @@ class Episodes:
         m = episode_at(done, settings.first_episode)
         counts = count()
         upper = self._upper_bounds(memory, strategy, counts, done + 1)
-        radius = l1_radius(visits, self.spaces.n_states, done + 1, settings.delta, settings.radius)
-        model = confidence_balls(counts, self.spaces, radius, start_shares(memory, self.spaces))
+        model = self._confidence_sets(memory, counts, done + 1)
         T_plus = np.maximum(visits, settings.epsilon)
         weights = from_logs(self.log_weights(upper, T_plus, done, settings))
         try:
@@ -98,7 +110,7 @@ class Episodes:
             direction = answer.direction
         except (ProgramError, BackendError) as error:
             raise ProgramError(f"episode {m}, after {done:,} steps: {error}") from None
-        follow(memory, direction.policy)
+        follow(memory, self._policy(model, direction, eta, interior))
         memory.upper[:] = upper
         d_hat = T_plus / max(1, done)
         assert answer.value is not None
@@ -107,7 +119,7 @@ class Episodes:
                 episode=m,
                 step=done,
                 steps=start_of(m + 1, settings.first_episode) - done,
-                unvisited=int(np.count_nonzero(visits == 0)),
+                unvisited=int(np.count_nonzero((visits == 0) & (memory.rest > 0))),
                 utility=None if c is None or done == 0 else utility(d_hat, c, settings.kappa),
                 utility_bound=None if done == 0 else utility(d_hat, upper, settings.kappa),
                 value=answer.value,
@@ -132,12 +144,49 @@ class Episodes:
         self.records = [Episode(**record) for record in records]
         return strategy
 
+    def _confidence_sets(self, memory: Memory, counts: Counts, t: int) -> UncertainModel:
+        spaces, settings = self.spaces, self.settings
+        radius = l1_radius(memory.visits, spaces.n_states, t, settings.delta, settings.radius)
+        starts = start_shares(memory, spaces)
+        if spaces.knowledge is None:
+            return confidence_balls(counts, spaces, radius, starts)
+        successor_start, successor, probability = estimated_rows(memory)
+        return UncertainModel(
+            pair_start=spaces.pair_start,
+            successor_start=successor_start,
+            successor=successor,
+            probability=probability,
+            radius=np.minimum(radius, WHOLE_SIMPLEX * memory.rest),
+            label=lambda: names_of(spaces),
+            starts=starts,
+        )
+
+    def _policy(
+        self, model: UncertainModel, direction: Direction, eta: float, interior: Interior | None
+    ) -> FloatArray:
+        """Return the policy of a direction; see the module's docstring for states to pass by."""
+        if self.spaces.knowledge is None:
+            return direction.policy
+        floor = np.zeros(model.n_pairs)
+        if interior is not None and interior.least > 0:
+            floor = 2 * eta / interior.least * interior.occupancy
+        entries = (model.probability, model.successor, model.successor_start)
+        P = csr_array(entries, shape=(model.n_pairs, model.n_states))
+        return passing_by(
+            direction.policy,
+            model.closed_rows(P),
+            np.unique(model.pair_start),  # of the states that are no ends
+            direction.occupancy > FLOOR * floor + NOTHING,
+            model.radius == 0,
+        )
+
     def _upper_bounds(
         self, memory: Memory, strategy: Strategy, counts: Counts, t: int
     ) -> FloatArray:
         if self.settings.bonus in (None, "paper"):
             c_hat, S = estimated_complexity(counts), self.spaces.n_states
-            return complexity_upper_bound(c_hat, memory.visits, S, t, self.settings.delta)
+            upper = complexity_upper_bound(c_hat, memory.visits, S, t, self.settings.delta)
+            return np.where(memory.rest > 0, upper, 0.0)
         bounds: FloatArray = complexity_bounds(memory, strategy)
         return bounds
 

@@ -2,7 +2,7 @@
 
 Plans with r(s,a) = UCB(c) (log n - log max(T, epsilon)): visits of pairs in proportion to their
 complexity. It knows the number of steps n. The larger epsilon is, the more often it fails to reach
-some pairs.
+some pairs. A pair whose row is known has UCB(c) = 0: no reward.
 """
 
 from __future__ import annotations

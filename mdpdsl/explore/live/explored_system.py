@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import RunError, SettingsError
 from mdpdsl.estimate.estimate_logs import whole_space
@@ -171,7 +173,8 @@ def _explored(
             ) as session,
             shown(progress, session.name) as update,
         ):
-            watch, checkpoint = _looks(update, session.settings.steps, model.graph.n_pairs)
+            n_pairs = int(np.count_nonzero(model.graph.to_learn))
+            watch, checkpoint = _looks(update, session.settings.steps, n_pairs)
             try:
                 result = session.run(watch, checkpoint)
             except (LiveError, KeyboardInterrupt) as error:

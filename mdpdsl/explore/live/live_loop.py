@@ -201,9 +201,10 @@ class LiveLoop:
 
     def measured(self, settled: Settled) -> Measures:
         """Return the measures with the estimated complexities, over the pairs visited."""
-        counts = settled.counts
-        c_hat, kappa = estimated_complexity(counts), self.settings.kappa
-        return measure(self.done, counts.visits, c_hat, kappa, over_visited=True)
+        counts, measured = settled.counts, settled.graph.to_learn
+        c_hat, kappa = estimated_complexity(counts)[measured], self.settings.kappa
+        visits, n = counts.visits[measured], counts.n_transitions
+        return measure(self.done, visits, c_hat, kappa, n, over_visited=True)
 
     def keep_for(self, bounds: ValueBounds | None) -> None:
         """Keep what is known at some checkpoints, to compute bounds from it in the end.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from mdpdsl.compile.model import Model
 from mdpdsl.estimate.empirical import estimated_graph
 from mdpdsl.estimate.estimate_records import end_records, example_records, unseen_records
@@ -69,6 +71,7 @@ def live_record(model: Model, configuration: RunConfiguration, result: LiveResul
     measures, system = result.measures, configuration.system
     assert system is not None
     failed = len(result.settled.untried) > 0
+    visits = np.where(result.spaces.to_learn, result.counts.visits, 1)  # known: never missing
     trial = TrialRecord(
         trial=0,
         failed=failed,
@@ -111,7 +114,7 @@ def live_record(model: Model, configuration: RunConfiguration, result: LiveResul
         examples=example_records(result.rejected),
         clipped=result.clipped,
         ends=end_records(result.settled),
-        unvisited=unseen_records(result.spaces, result.counts.visits),
+        unvisited=unseen_records(result.spaces, visits),
         system_share=result.system_seconds / result.seconds if timed else None,
         **({} if bounds is None else bounds.record([measures], result.counts, result.settled)),
     )

@@ -25,6 +25,7 @@ from mdpdsl.estimate.metrics import history_arrays
 from mdpdsl.estimate.reference import estimate_reference
 from mdpdsl.estimate.run_result import RunTrial
 from mdpdsl.estimate.saved import save_estimate, what_is_left_out, with_data_starts
+from mdpdsl.explore.contradicted import contradicted_text
 from mdpdsl.explore.explorer import Explorer
 from mdpdsl.explore.live.live_loop import Checkpoint, LiveError, LiveLoop, LiveSystem, Watch
 from mdpdsl.explore.live.live_result import LiveResult, live_record
@@ -288,6 +289,9 @@ class LiveSession:
         result = self._saved()
         if len(result.settled.mixed):
             warnings.warn(mixed_text(result.settled), MdpdslWarning, stacklevel=3)
+        contradicted = contradicted_text(result.spaces, [result.counts])
+        if contradicted is not None:
+            warnings.warn(contradicted, MdpdslWarning, stacklevel=3)
         return result
 
     def stopped(self, error: BaseException) -> BaseException:
@@ -346,7 +350,7 @@ class LiveSession:
             model=self.loop.model,
             configuration=self.configuration,
             trials=(RunTrial(0, counts, history_arrays(result.history), result.measures),),
-            reference=estimate_reference([counts]),
+            reference=estimate_reference([counts], result.spaces),
             sets=settled_sets(result.settled, chosen.delta),
             settled=result.settled,
             path=result.run,

@@ -61,7 +61,7 @@ class LoggedExperience:
 
         self.log = log
         self.generator = np.random.default_rng(0)
-        self.measured = log.logged
+        self.measured = log.measured
         self.state = int(log.episode[0])
         self._queues = Queues(
             log.queue_start,

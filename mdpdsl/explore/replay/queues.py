@@ -14,6 +14,7 @@ import numpy as np
 from mdpdsl.compile.model import Model
 from mdpdsl.estimate.empirical import estimated_graph
 from mdpdsl.estimate.metrics import squared_errors
+from mdpdsl.explore.replay.logged_knowledge import logged_knowledge
 from mdpdsl.graph.counts import Counts, counts_from
 from mdpdsl.graph.ends import settle
 from mdpdsl.graph.reward_fields import NO_REWARDS
@@ -56,6 +57,11 @@ class LogQueues:
         """The pairs that the log contains."""
         return np.flatnonzero(np.diff(self.queue_start))
 
+    @property
+    def measured(self) -> IntArray:
+        """The pairs in the log that are to be learned."""
+        return np.flatnonzero((np.diff(self.queue_start) > 0) & self.graph.to_learn)
+
     def in_log(self, pair: int) -> int:
         """Return how often the log contains a pair."""
         return int(self.queue_start[pair + 1] - self.queue_start[pair])
@@ -69,12 +75,14 @@ class LogQueues:
     def distance(self, counts: Counts) -> float:
         """Return the mean of ||P_hat of the whole log - P_hat||_2^2 over the pairs in the log.
 
-        The estimate of a pair never visited is uniform over the model's states.
+        The estimate of a pair never visited is uniform over the model's states, or over those that
+        the model file calls possible. Known pairs are left out.
         """
         errors = squared_errors(self.graph, counts)
-        # ||P - 1/S||^2 = sum P^2 - 1/S
-        errors = np.where(counts.visits > 0, errors, errors - 1 / self.n_model_states)
-        return float(errors[self.logged].mean())
+        if self.graph.knowledge is None:
+            # ||P - 1/S||^2 = sum P^2 - 1/S
+            errors = np.where(counts.visits > 0, errors, errors - 1 / self.n_model_states)
+        return float(errors[self.measured].mean()) if len(self.measured) else 0.0
 
 
 def settled_log(
@@ -131,6 +139,9 @@ def log_queues(
     successor = new_state[logged.successor]
     episode = new_state[logged.episode]
     ends = (is_end | stops)[states]
+    known = model.knowledge
+    if known is not None:
+        known = logged_knowledge(known, pairs, is_state, queue_start, successor)
     spaces = replace(
         model,
         states=model.states.chosen(is_state),
@@ -143,10 +154,11 @@ def log_queues(
         **NO_REWARDS,
         labels={name: of[states] for name, of in model.labels.items()},
         ends=ends if ends.any() else None,
+        knowledge=known,
     )
     counts = _whole_counts(spaces, queue_start, successor)
     return LogQueues(
-        graph=estimated_graph(counts, spaces),
+        graph=replace(estimated_graph(counts, spaces), knowledge=known),
         queue_start=queue_start,
         successor=successor,
         episode=episode,

@@ -19,7 +19,7 @@ class ReplaySummary:
     steps_done: float
     least_steps: int  # of all trials
     share_of_log: float
-    coverage: float  # share of the pairs in the log that were visited
+    coverage: float  # share of the pairs to learn in the log that were visited
     restarts: float
     distance_to_log: float
     ended: str | None  # why, None if trials ended in different ways
@@ -39,7 +39,7 @@ def summarize_replay(
     """Summarise the trials of one algorithm."""
     ends = [result.replay for result in results if result.replay is not None]
     unvisited = [result.measures.unvisited for result in results if result.measures is not None]
-    n, n_pairs = len(ends), len(log.logged)
+    n, n_pairs = len(ends), max(1, len(log.measured))
     steps = [end.steps for end in ends]
     texts = {end.text for end in ends}
     return ReplaySummary(

@@ -15,6 +15,7 @@ from mdpdsl.estimate.estimate_logs import whole_space
 from mdpdsl.estimate.estimate_records import unseen_records
 from mdpdsl.estimate.reference import log_reference
 from mdpdsl.explore.algorithms import EPISODIC
+from mdpdsl.explore.contradicted import contradicted_text
 from mdpdsl.explore.executor import TrialResult, run_trials
 from mdpdsl.explore.replay.queues import LogQueues, log_queues, settled_log
 from mdpdsl.explore.replay.replay_summary import ReplaySummary, summarize_replay
@@ -78,7 +79,8 @@ class ReplayedTarget:
         """Return how the model was made, and the log."""
         graph = self.model.graph
         whole = graph.n_states == graph.states.product.size
-        return RunOptions(whole, self.model.options.get("max_states"), log=self.log)
+        made = self.model.options
+        return RunOptions(whole, made.get("max_states"), log=self.log, learn=made.get("learn"))
 
     def run(
         self,
@@ -101,7 +103,7 @@ class ReplayedTarget:
                 jobs=trials.jobs,
                 system=queues,
                 folder_of=folder,
-                progress=trials_progress(update, n_steps * trials.number, len(queues.logged)),
+                progress=trials_progress(update, n_steps * trials.number, len(queues.measured)),
                 executor=trials.executor,
                 bounds=bounds,
                 **third_party(explorer),
@@ -207,7 +209,7 @@ def read_replayed_log(
     known, logged = settled_log(spaces, logged, read.has_stops)
     queues = log_queues(known.graph, logged, offers_all=chosen == "all")
     record = _log_record(read, logged, queues, known.graph, separate_files, chosen, reading)
-    warn(*_log_warnings(record))
+    warn(*_log_warnings(record), *_contradictions(known.graph, logged))
     return ReplayedTarget(known, logged, queues, record)
 
 
@@ -261,6 +263,16 @@ def _log_warnings(log: LogRecord) -> list[str]:
     if log.rejected:
         found.append("`mdpdsl estimate` shows examples of what was rejected")
     return found
+
+
+def _contradictions(graph: TransitionGraph, logged: LoggedTransitions) -> list[str]:
+    """Return a warning if a log has transitions that the model file calls impossible."""
+    if graph.knowledge is None:
+        return []
+    whole = log_reference(logged, graph).target
+    assert whole is not None
+    found = contradicted_text(graph, [whole])
+    return [] if found is None else [found]
 
 
 def _nothing(read: LogCounts) -> LogProblem:

@@ -20,6 +20,8 @@ CHAIN_ROW = 16
 #: A model is a chain if this share of its moves is by at most two states.
 CHAIN_SHARE = 0.9
 N_SWEEPS = 300
+#: The probability of a move of which nothing is known.
+EVEN = 0.5
 #: Probabilities and distances that agree to this many digits count as equal.
 TIE_DIGITS = 9
 
@@ -37,7 +39,8 @@ class Moves:
 def likely_moves(graph: TransitionGraph) -> Moves:
     """Find the most likely move of every pair that can leave its state.
 
-    Of equally likely successors, the one nearest to their mean is chosen, then the first.
+    Of equally likely successors, the one nearest to their mean is chosen, then the first. Without
+    a truth, those of an unknown row are equally likely, and so is their move: it is drawn as even.
     """
     branch_pair = np.repeat(np.arange(graph.n_pairs), np.diff(graph.successor_start))
     away = np.flatnonzero(graph.successor != graph.pair_state[branch_pair])
@@ -46,12 +49,10 @@ def likely_moves(graph: TransitionGraph) -> Moves:
     order = away[np.lexsort((away, off_mean, -probability, branch_pair[away]))]
     pairs, first = np.unique(branch_pair[order], return_index=True)
     best = order[first]
-    return Moves(
-        pairs,
-        graph.successor[best].astype(np.int64),
-        graph.probability[best],
-        len(pairs) == len(away),
-    )
+    likely = graph.probability[best]
+    if not graph.has_truth:
+        likely = np.where(graph.to_learn[pairs], EVEN, likely)
+    return Moves(pairs, graph.successor[best].astype(np.int64), likely, len(pairs) == len(away))
 
 
 def _distance_from_mean(graph: TransitionGraph, branch_pair: IntArray) -> FloatArray:

@@ -1,4 +1,7 @@
-"""Pictures of small graphs: states as discs, branches as arrows in the colour of their action."""
+"""Pictures of small graphs: states as discs, branches as arrows in the colour of their action.
+
+If the model says what is not known, every possible branch is drawn, with `?` for its probability.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections import defaultdict
 import numpy as np
 
 from mdpdsl.graph.appearance import MOST_COLOURS, action_colours, shorten
+from mdpdsl.graph.shown_rows import ShownRows, shown_rows, simulated_or_possible
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.report.graph.canvas import INK, Canvas, Curve, Disc, Text, arrow, loop, text_width
@@ -48,8 +52,11 @@ PROBABILITY_SIZE = 7.5
 
 def draw_network(graph: TransitionGraph, title: str) -> Canvas:
     """Draw every branch of a small graph, or only the most likely move of every pair."""
+    rows = shown_rows(graph)
+    is_full = graph.n_states <= FULL_N_STATES and rows.graph.n_branches <= FULL_N_BRANCHES
+    full = rows if is_full else None
+    graph = rows.graph if is_full else simulated_or_possible(graph)
     moves = likely_moves(graph)
-    is_full = graph.n_states <= FULL_N_STATES and graph.n_branches <= FULL_N_BRANCHES
     positions = _positions(graph, moves, is_full)
     colours = action_colours(graph)
     keys = _keys(graph, action_keys(graph, colours))
@@ -60,22 +67,28 @@ def draw_network(graph: TransitionGraph, title: str) -> Canvas:
             _keys(graph, []),
         )
     for stretch in STRETCHES:
-        canvas = _draw_at(graph, moves, is_full, stretch * positions, colours)
+        canvas = _draw_at(graph, moves, full, stretch * positions, colours)
         if not canvas.has_text_on_text():
             break
-    add_heading(canvas, title, _notes(graph, moves, is_full), keys)
+    add_heading(canvas, title, _notes(graph, moves, full), keys)
     return canvas
 
 
 def _draw_at(
-    graph: TransitionGraph, moves: Moves, is_full: bool, positions: FloatArray, colours: list[str]
+    graph: TransitionGraph,
+    moves: Moves,
+    rows: ShownRows | None,
+    positions: FloatArray,
+    colours: list[str],
 ) -> Canvas:
+    """Draw the graph, with all its branches if there are `rows`, else with its moves."""
     canvas = Canvas()
+    is_full = rows is not None
     radius, size = _disc_size(graph, 30.0 if is_full else 17.0)
     at = positions * (2 * radius + (74 if is_full else 26))
     _add_discs(canvas, graph, at, radius, size)
-    if is_full:
-        angles = _add_branches(canvas, graph, at, radius, colours)
+    if rows is not None:
+        angles = _add_branches(canvas, rows, at, radius, colours)
     else:
         angles = _add_moves(canvas, graph, moves, at, radius, colours)
     _add_starts(canvas, graph, at, radius, angles)
@@ -160,9 +173,10 @@ def _add_discs(
 
 
 def _add_branches(
-    canvas: Canvas, graph: TransitionGraph, at: FloatArray, radius: float, colours: list[str]
+    canvas: Canvas, rows: ShownRows, at: FloatArray, radius: float, colours: list[str]
 ) -> dict[int, list[float]]:
     """Draw every branch with its probability; return the directions in use at every state."""
+    graph = rows.graph
     taken: dict[int, list[float]] = defaultdict(list)
     rank: dict[tuple[int, int], int] = defaultdict(int)
     loops: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -181,7 +195,7 @@ def _add_branches(
             taken[state].append(_angle(at[state], curve.points[0]))
             taken[target].append(_angle(at[target], curve.points[3]))
             canvas.curves.append(curve)
-            written.append((curve, _branch_text(graph, pair, branch)))
+            written.append((curve, _branch_text(rows, pair, branch)))
     starts = set(marked_starts(graph).tolist())
     for state, own in loops.items():
         angles = _free_angles(taken[state], len(own) + (state in starts))
@@ -190,7 +204,7 @@ def _add_branches(
             curve = loop(_xy(at, state), radius, angle, colours[action])
             canvas.curves.append(curve)
             pair = int(np.searchsorted(graph.successor_start, branch, side="right")) - 1
-            text = _branch_text(graph, pair, branch)
+            text = _branch_text(rows, pair, branch)
             if text:
                 canvas.write_outside_loop(curve, angle, text, PROBABILITY_SIZE)
     for curve, text in written:
@@ -199,14 +213,12 @@ def _add_branches(
     return taken
 
 
-def _branch_text(graph: TransitionGraph, pair: int, branch: int) -> str:
+def _branch_text(rows: ShownRows, pair: int, branch: int) -> str:
     """Return the probability of a branch, unless it is 1, and its reward, unless it is 0."""
-    p = float(graph.probability[branch])
-    text = "" if p == 1 else f"{p:.2g}" if p < 0.995 else f"{p:.4g}"
-    rewards = graph.branch_reward if graph.branch_reward is not None else graph.reward
-    if rewards is None:
-        return text
-    reward = float(rewards[branch if graph.branch_reward is not None else pair])
+    is_one = rows.share[branch] == 1 and not rows.is_open[branch]
+    number = ".2g" if rows.share[branch] < 0.995 else ".4g"
+    text = "" if is_one else rows.probability_text(branch, number)
+    reward = rows.reward_of(pair, branch)
     return text if reward == 0 else f"{text or '1'} ({reward:+.3g})"
 
 
@@ -263,14 +275,15 @@ def _add_starts(
         canvas.curves.append(arrow(tail, tip, 0.0, (0.0, 0.0), INK, 1.8, 7.0))
 
 
-def _notes(graph: TransitionGraph, moves: Moves, is_full: bool) -> list[str]:
+def _notes(graph: TransitionGraph, moves: Moves, rows: ShownRows | None) -> list[str]:
     notes = [size_note(graph)]
     if not graph.has_dynamics:
         return notes
-    if is_full:
+    if rows is not None:
         has_reward = graph.reward is not None and bool(np.any(graph.reward))
         rewards = " (rewards other than 0)" if has_reward else ""
-        notes.append(f"numbers: probabilities other than 1{rewards}")
+        unknown = "; ?: not known" if rows.has_open else ""
+        notes.append(f"numbers: probabilities other than 1{rewards}{unknown}")
     else:
         notes.append(moves_note(graph, moves.is_only, "state"))
     return notes

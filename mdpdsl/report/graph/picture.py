@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdpdsl.graph.appearance import MOST_STATES
+from mdpdsl.graph.shown_rows import simulated_or_possible
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.report.graph.classes import draw_classes
 from mdpdsl.report.graph.network import draw_network
@@ -69,7 +70,7 @@ def saving_options() -> Iterator[None]:
 def graph_figure(graph: TransitionGraph, title: str = "") -> Figure:
     """Return the picture of a graph as a matplotlib figure, chosen by its size and variables."""
     if graph.n_states > MOST_STATES:
-        return draw_classes(graph, title).figure()
+        return draw_classes(simulated_or_possible(graph), title).figure()
     if is_plane(graph):
-        return draw_plane(graph, title).figure()
+        return draw_plane(simulated_or_possible(graph), title).figure()
     return draw_network(graph, title).figure()

@@ -90,6 +90,8 @@ def size_note(graph: TransitionGraph) -> str:
         parts.insert(1, _count(int((~can_start).sum()), "end"))
     if graph.has_dynamics:
         parts.append(_count(graph.n_branches, "branch", "branches"))
+        if graph.knowledge is not None:
+            parts.append(f"{_count(int(graph.to_learn.sum()), 'pair')} to learn")
     else:
         parts.append("dynamics unknown")
     if len(marked_starts(graph)) == 0:
@@ -104,6 +106,8 @@ def moves_note(graph: TransitionGraph, is_only: bool, where: str) -> str:
         return f"arrows: likely moves, one for all of the {graph.n_actions} actions that make them"
     if is_only:
         return "arrows: the move of each action"
+    if not graph.has_truth:
+        return f"arrows: a possible move of each action to another {where}, thick if it is likely"
     return f"arrows: the most likely move of each action to another {where}, thick if likely"
 
 

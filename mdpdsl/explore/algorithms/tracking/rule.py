@@ -10,7 +10,8 @@ In stages (`stages`):
    the targets for the visits of pairs.
 3. *Following*: between two plans the action is, of those short of their target, the one with the
    largest UCB(c)/T (`followed_pair`). States need no steering as long as the actions, taken in
-   their shares, lead to them often enough.
+   their shares, lead to them often enough. A pair whose row is known is only passed through: it
+   keeps its share of the planned visits of its state.
 4. *Steering*: if they do not, plans promise less and less. Then kappa-Explorer-DP heads for the
    pairs far from their targets, with (target - T) / (target + T) in place of UCB(c)/T
    (`steering_rewards`).

@@ -16,10 +16,14 @@ from scipy.linalg import LinAlgError
 
 from mdpdsl.estimate.metrics import utility
 from mdpdsl.explore.algorithms.tracking import rule
-from mdpdsl.explore.algorithms.tracking.targets import affordable, target_program
+from mdpdsl.explore.algorithms.tracking.targets import (
+    affordable,
+    planned_visits,
+    target_program,
+)
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.counts import Counts
-from mdpdsl.graph.space import FloatArray
+from mdpdsl.graph.space import BoolArray, FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.following import complexity_bounds
 from mdpdsl.kernels.incentives import Strategy
@@ -73,7 +77,7 @@ class Stage:
     step: int  # steps done before it
     steps: int  # its length
     unvisited: int
-    states_seen: int
+    states_seen: int  # of those that have pairs to learn
     found_at: int  # the step at which the cold start last noticed a new state
     utility: float | None  # U_kappa(d_hat) with the true c, if known and finite
     power: float | None = None  # p
@@ -133,14 +137,15 @@ class Tracking:
 
     def _described(self, memory: Memory, c: FloatArray | None) -> Stage:
         visits, done = memory.visits, int(memory.integers[TIME])
+        learned = self._learned_states
         T_plus = np.maximum(visits, self.settings.epsilon)
         known = None if c is None or done == 0 else utility(T_plus / done, c, self.settings.kappa)
         return Stage(
             stage=COLD,
             step=done,
             steps=0,
-            unvisited=int(np.count_nonzero(visits == 0)),
-            states_seen=int(np.count_nonzero(memory.state_visits)),
+            unvisited=int(np.count_nonzero((visits == 0) & (memory.rest > 0))),
+            states_seen=int(np.count_nonzero(memory.state_visits[learned])),
             found_at=done,
             utility=known,
         )
@@ -150,8 +155,9 @@ class Tracking:
         done, first = stage.step, self.records[-1] if self.records else stage
         found_at = done if stage.states_seen > first.states_seen else first.found_at
         spent = 0.0 if self.settings.anytime else self._spent(done)
-        has_all = stage.states_seen == self.spaces.n_states - self._n_ends
-        has_enough = done >= SEVERAL * self.spaces.n_pairs or spent >= COLD_SHARE
+        has_all = stage.states_seen == int(self._learned_states.sum())
+        n_pairs = int(self.spaces.to_learn.sum())
+        has_enough = done >= SEVERAL * n_pairs or spent >= COLD_SHARE
         if (has_enough and (has_all or found_at <= STALE * done)) or spent >= MOST_COLD:
             return None
         shortest = FIRST_LOOK
@@ -161,8 +167,11 @@ class Tracking:
         return replace(first, steps=steps, states_seen=stage.states_seen, found_at=found_at)
 
     @property
-    def _n_ends(self) -> int:
-        return 0 if self.spaces.ends is None else int(self.spaces.ends.sum())
+    def _learned_states(self) -> BoolArray:
+        """The states that have pairs to learn, [n_states]."""
+        learned = np.zeros(self.spaces.n_states, np.bool_)
+        learned[self.spaces.pair_state[self.spaces.to_learn]] = True
+        return learned
 
     def _spent(self, done: int) -> float:
         """Return the part of the budget that has been spent."""
@@ -189,6 +198,9 @@ class Tracking:
         is_planned = slice(None) if self.spaces.ends is None else ~self.spaces.ends
         memory.center[is_planned] = found.center
         memory.target[:] = found.target
+        if self.spaces.knowledge is not None:
+            memory.policy[:] = planned = planned_visits(program, found, memory)
+            memory.target[:] = np.where(planned > 0, memory.visits + planned, found.target)
         return replace(
             stage,
             stage=STEERED if self._is_steered(found.worst, left) else PLANNED,

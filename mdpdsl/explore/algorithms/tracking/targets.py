@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdpdsl.explore.algorithms.tracking.rule import following
+from mdpdsl.explore.algorithms.tracking.rule import SHORT, following
 from mdpdsl.explore.algorithms.tracking.tracked_complexity import planning_bounds
 from mdpdsl.explore.algorithms.tracking.tracked_model import TrackedModel, tracked_model
 from mdpdsl.explore.settings import ExploreSettings
+from mdpdsl.explore.ways import passing_by
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
@@ -57,7 +58,7 @@ class TargetProgram:
     """The program that finds the best use of the steps left."""
 
     model: TrackedModel
-    c: FloatArray  # [n_pairs]  0 outside the plan
+    c: FloatArray  # [n_pairs]  0 outside the plan, and for known pairs
     visits: FloatArray  # [n_pairs]
     left: int
     start: FloatArray  # [states that are no ends]
@@ -106,8 +107,10 @@ def target_program(
         equations = NormalEquations(flow_rows(model.graph))
         if equations.multiplications > MOST_MULTIPLICATIONS:
             raise AllocationError("the model is too large to plan for")
+    learned = memory.rest > 0  # the others are known, and have c = 0
     if settings.bonus in (None, "bernstein") and settings.beta is None:
-        upper = planning_bounds(memory.visits, memory.squares)
+        upper = np.zeros(spaces.n_pairs)
+        upper[learned] = planning_bounds(memory.visits[learned], memory.squares[learned])
     else:
         upper = complexity_bounds(memory, following(settings, spaces.n_states))
     visits = memory.visits.astype(np.float64)
@@ -115,11 +118,28 @@ def target_program(
     # more, a state that cannot be reached would take all visits from the others.
     is_known = model.is_planned & (visits > 0)
     worst = float(np.max(upper[is_known] / visits[is_known], initial=0.0))
-    is_hoped_for = ~model.is_seen[spaces.pair_state]
+    is_hoped_for = ~model.is_seen[spaces.pair_state] & learned
     upper = np.where(is_hoped_for, 1.0, upper)
     visits = np.where(is_hoped_for, 1 / worst if worst > 0 else 1.0, visits)
     center = memory.center if spaces.ends is None else memory.center[~spaces.ends]
     return TargetProgram(model, np.where(model.is_planned, upper, 0.0), visits, left, center)
+
+
+def planned_visits(program: TargetProgram, found: Targets, memory: Memory) -> FloatArray:
+    """Return the visits that targets leave to be done, if some rows are known, [n_pairs].
+
+    Where there is nothing to learn and a plan does not pass, all of them lead to where it does.
+    """
+    planned = np.maximum(found.target - memory.visits, 0.0)
+    graph = program.model.graph
+    ways = passing_by(
+        np.zeros(graph.n_pairs),
+        graph.transition_matrix(),
+        graph.pair_start,
+        planned >= SHORT,
+        memory.rest == 0,
+    )
+    return np.where(ways > 0, float(program.left), planned)
 
 
 def affordable(program: TargetProgram, power: float) -> tuple[float, Targets]:
@@ -129,7 +149,7 @@ def affordable(program: TargetProgram, power: float) -> tuple[float, Targets]:
     reach, nothing else would be explored.
     """
     found = program.solve(power)
-    has_unvisited = not program.visits[program.model.is_planned].all()
+    has_unvisited = not program.visits[program.model.is_planned & (program.c > 0)].all()
     late = UNVISITED_LATE if has_unvisited else LATE
     is_late = program.left < late * float(program.visits.sum())
     while power > 1 and found.spent > MOST_SPENT and not is_late:

@@ -31,6 +31,8 @@ DOUBT = 0.02
 
 def planning_bounds(visits: IntArray, squares: FloatArray) -> FloatArray:
     """Return upper bounds of c, from visits T and the sums of squared counts, [n_pairs]."""
+    if len(visits) == 0:
+        return np.empty(0)
     bounds: FloatArray = np.minimum(own_bounds(visits, squares), pooled_bounds(visits, squares))
     return bounds
 

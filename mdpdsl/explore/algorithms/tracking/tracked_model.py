@@ -12,6 +12,10 @@ half a time by every action of the cells next to it, which matters less the more
 visited. If none of these cells was seen either, nothing is known of how to reach it, and it is left
 out of the plan.
 
+If the model file says where pairs can lead (`graph.knowledge`), no guess is needed: R is what the
+file says of the pair before any data, T counts the estimate that knows the shares, and known rows
+are known. A state that known rows lead to counts as seen.
+
 Plans are made on the closed graph, in which an end is the start of the next episode.
 """
 
@@ -22,10 +26,13 @@ from typing import Any
 
 import numpy as np
 
+from mdpdsl.estimate.empirical import knowledge_rows
 from mdpdsl.graph.analysis import end_components, reachable_states
 from mdpdsl.graph.convert import scaled_rows, with_rows
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.ends import close
+from mdpdsl.graph.knowledge import Knowledge
+from mdpdsl.graph.row_sets import entry_pairs
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, StateSpace
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -56,6 +63,8 @@ def tracked_model(
     """
     from scipy.sparse import csr_array
 
+    if spaces.knowledge is not None:
+        return _informed_model(counts, spaces, spaces.knowledge, here, starts)
     shape = (spaces.n_pairs, spaces.n_states)
     T: Any = csr_array(
         (counts.count.astype(np.float64), counts.successor, counts.successor_start), shape=shape
@@ -76,12 +85,70 @@ def tracked_model(
     is_seen = (leaving > 0) | (np.asarray(by_state.sum(axis=0)) > 0)
     is_seen[here if here >= 0 else leaving > 0] = True
     rows = rows + _hopes(spaces, is_seen)
+    graph = _from_here(spaces, rows, here, leaving, starts)
+    return TrackedModel(graph, _planned(graph), w, is_seen)
+
+
+def _informed_model(
+    counts: Counts, spaces: TransitionGraph, knowledge: Knowledge, here: int, starts: FloatArray
+) -> TrackedModel:
+    """Return the model to plan on if the model file says where pairs can lead."""
+    from scipy.sparse import csr_array
+
+    S, pair = spaces.n_states, entry_pairs(counts.successor_start)
+    shape = (spaces.n_pairs, S)
+    start, successor, probability = knowledge_rows(counts, knowledge)
+    P: Any = csr_array((probability, successor, start), shape=shape)
+    said = (knowledge.placeholder, knowledge.successor, knowledge.successor_start)
+    R: Any = csr_array(said, shape=shape)
+    is_wrong = np.zeros(spaces.n_pairs, np.bool_)
+    is_wrong[pair[knowledge.excludes(pair, counts.successor)]] = True
+    w = _weight_of_knowledge(counts, R, ~knowledge.is_known & ~is_wrong)
+    visits = counts.visits.astype(np.float64)
+    rows = scaled_rows(P, visits) + scaled_rows(R, np.where(is_wrong, 0.0, w))
+    leaving = np.bincount(spaces.pair_state, visits, minlength=S).astype(np.float64)
+    is_seen = (leaving > 0) | (np.bincount(counts.successor, minlength=S) > 0)
+    is_seen[here if here >= 0 else leaving > 0] = True
+    is_seen = _reached(spaces, R, knowledge.is_known & ~is_wrong, is_seen)
+    graph = _from_here(spaces, rows, here, leaving, starts)
+    return TrackedModel(graph, _planned(graph), w, is_seen)
+
+
+def _reached(spaces: TransitionGraph, R: Any, is_known: BoolArray, is_seen: BoolArray) -> BoolArray:
+    """Return the states that were seen or that known rows lead to from there, [n_states]."""
+    from scipy.sparse import csr_array
+
+    pairs = np.arange(spaces.n_pairs)
+    itself = csr_array((np.ones(spaces.n_pairs), (pairs, spaces.pair_state)), shape=R.shape)
+    share = is_known.astype(np.float64)
+    rows = scaled_rows(R, share) + scaled_rows(itself, 1.0 - share)
+    return reachable_states(with_rows(spaces, rows, is_seen.astype(np.float64)))
+
+
+def _weight_of_knowledge(counts: Counts, R: Any, learned: BoolArray) -> float:
+    """Return the w that makes the transitions of some pairs most likely, each given the others."""
+    pair = entry_pairs(counts.successor_start)
+    kept = learned[pair]
+    pair, count = pair[kept], counts.count[kept].astype(np.float64)
+    if len(count) == 0:
+        return WEIGHTS[0]
+    visits, said = counts.visits[pair], np.asarray(R[pair, counts.successor[kept]])
+    likelihood = [
+        float(np.sum(count * np.log((count - 1 + w * said) / (visits - 1 + w)))) for w in WEIGHTS
+    ]
+    return WEIGHTS[int(np.argmax(likelihood))]
+
+
+def _from_here(
+    spaces: TransitionGraph, rows: Any, here: int, leaving: FloatArray, starts: FloatArray
+) -> TransitionGraph:
+    """Return the closed graph of rows, for a run in state `here`, or in any state left so far."""
     initial = np.zeros(spaces.n_states)
     initial[here if here >= 0 else leaving > 0] = 1.0
     graph = with_rows(spaces, rows, initial)
     if spaces.ends is not None:
         graph = replace(close(replace(graph, initial=starts)), initial=initial[~spaces.ends])
-    return TrackedModel(graph, _planned(graph), w, is_seen)
+    return replace(graph, knowledge=None)
 
 
 def shared_weight(T: Any, by_state: Any, pair_state: Any) -> float:

@@ -1,0 +1,137 @@
+"""What it is worth to say what is known: unknown numbers and probabilities, estimated and designed for.
+
+    python benchmarks/numbers.py [lake] [pendulum] [design] [--seeds N] [--json]
+
+* lake: FrozenLake and 6,210 random transitions. The guaranteed probability of reaching the goal if
+  one slip rules all rows, if only the neighbours are known (`?`), and if nothing is; and how often
+  the interval of the slip covers the truth.
+* pendulum: 5,000 raw steps of the continuous system with unknown damping and torque gain. How often
+  each number is within three reported deviations of the truth, and whether a model with the wrong
+  gravity is reported as misfit.
+* design: three models whose best experiment is much better than random actions. The criterion
+  tr(W (sum T F)^-1) at the truth of `explore --for parameters`, divided by the certified optimum,
+  and the deviations of many estimates divided by the predicted ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mdpdsl
+
+DELTA = 0.1
+REACH = 'Pmax=? [ F "goal" ]'
+MODELS = Path(__file__).parent.parent / "models"
+
+
+def lake(seeds: int) -> dict[str, Any]:
+    """Return what is certified of a slippery lake, by what the file says."""
+    text = (MODELS / "frozen_lake.mdp").read_text("utf-8")
+    one = text.replace(
+        "param success = 1/3               #", "unknown success in [0, 1] = 1/3   #"
+    )
+    opened = text.replace("success:", "?=success:").replace("slide:", "?=slide:")
+    truth = 14 / 17
+    found: dict[str, list[float]] = {"number": [], "support": [], "spaces": []}
+    covered = held = 0
+    began = time.perf_counter()
+    for seed in range(seeds):
+        log = mdpdsl.simulate(mdpdsl.loads(text), steps=6_210, seed=seed)
+        estimate = mdpdsl.estimate(mdpdsl.loads(one), log, delta=DELTA)
+        (slip,) = estimate.numbers.parameters.records()
+        covered += slip["low"] <= 1 / 3 <= slip["high"]
+        solution = mdpdsl.solve(estimate, REACH, robust=True)
+        held += solution.guaranteed <= truth <= solution.possible
+        found["number"].append(solution.guaranteed)
+        for name, model in (("support", mdpdsl.loads(opened)), ("spaces", mdpdsl.loads(text))):
+            estimate = mdpdsl.estimate(model, log, delta=DELTA)
+            found[name].append(mdpdsl.solve(estimate, REACH, robust=True).guaranteed)
+    return {
+        "seeds": seeds,
+        "truth": truth,
+        "medians": {name: float(np.median(values)) for name, values in found.items()},
+        "interval covers": covered / seeds,
+        "bounds hold": held / seeds,
+        "seconds": time.perf_counter() - began,
+    }
+
+
+PENDULUM = """\
+mdp pendulum "A pendulum whose damping and torque are not known"
+param g = 10.0
+param dt = 0.05
+unknown damping in [0, 1] = 0.2
+unknown gain in [0.5, 1.5] = 1.1
+state theta in [-pi, pi] wrap bins 10
+state omega in [-8, 8] clip bins 10
+action u in {-2, -1, 0, 1, 2}
+noise wt ~ normal(0, 0.12)
+noise wv ~ normal(0, 0.1)
+init theta = pi, omega = 0
+let speed = clip(omega + (1.5*g*sin(theta) + 3*gain*u - damping*omega)*dt, -8, 8)
+omega' = speed + wv
+theta' = theta + speed*dt + wt
+discretize center
+"""
+TRUTH = {"damping": 0.2, "gain": 1.1}
+
+
+def pendulum(seeds: int) -> dict[str, Any]:
+    """Return how near the estimates of a raw continuous pendulum are to the truth."""
+    model = mdpdsl.loads(PENDULUM)
+    wrong = mdpdsl.loads(PENDULUM, g=8.0)
+    near = dict.fromkeys(TRUTH, 0)
+    covered, alarms, misfits = 0, 0, 0
+    began = time.perf_counter()
+    for seed in range(seeds):
+        log = mdpdsl.simulate(model, steps=5_000, seed=seed, simulate="continuous")
+        numbers = mdpdsl.estimate(model, log, delta=DELTA).numbers
+        alarms += numbers.n_misfit > 0
+        inside = True
+        for each in numbers.parameters.records():
+            off = abs(each["value"] - TRUTH[each["name"]])
+            near[each["name"]] += off <= 3 * each["deviation"]
+            inside &= each["low"] <= TRUTH[each["name"]] <= each["high"]
+        covered += inside
+        if seed < max(1, seeds // 10):
+            misfits += mdpdsl.estimate(wrong, log, delta=DELTA).numbers.n_misfit > 0
+    return {
+        "seeds": seeds,
+        "within three deviations": {name: count / seeds for name, count in near.items()},
+        "set covers": covered / seeds,
+        "false alarms": alarms / seeds,
+        "wrong gravity reported": misfits / max(1, seeds // 10),
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def main() -> None:
+    """Print the figures of the parts asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=["lake", "pendulum", "design", []])
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", mdpdsl.MdpdslWarning)
+    parts = {"lake": (lake, 200), "pendulum": (pendulum, 100)}
+    found = {}
+    for name in arguments.parts or parts:
+        run, seeds = parts[name]
+        found[name] = run(arguments.seeds or seeds)
+        if not arguments.json:
+            print(name)
+            for key, value in found[name].items():
+                print(f"  {key}: {value}")
+    if arguments.json:
+        print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""The unknown numbers of a model, as the data of a run determine them.
+
+The likelihood is that of the counts, or that of the raw values of a log if the model is continuous:
+cells blur where a step came from, so that counts alone would be biased. The estimate is a model at
+the most likely values, and a family of models over the set of values that the data allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdpdsl.compile.checked import CheckedModel
+from mdpdsl.compile.family import Family
+from mdpdsl.estimate.count_likelihood import CountLikelihood
+from mdpdsl.estimate.likelihood import Likelihood
+from mdpdsl.estimate.parameter_estimate import ParameterEstimate, parameter_estimate
+from mdpdsl.estimate.raw_law import NoRawLaw, raw_law
+from mdpdsl.estimate.raw_likelihood import RawLikelihood
+from mdpdsl.estimate.raw_misfit import raw_misfit
+from mdpdsl.estimate.row_fit import Misfit, holm, row_misfit
+from mdpdsl.graph.counts import Counts
+from mdpdsl.graph.describe import pair_text
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.logs.raw_steps import RawTransitions
+
+#: The risk of reporting any row although its law holds.
+MISFIT_LEVEL = 0.01
+
+COUNTS, RAW = "counts", "raw values"
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedNumbers:
+    """Estimates of the unknown numbers of a model, and where its laws do not hold."""
+
+    family: Family
+    parameters: ParameterEstimate
+    misfit: Misfit
+    source: str  # what the likelihood is of: counts or raw values
+    note: str | None  # why it is not of the raw values of a continuous model
+
+    @property
+    def n_misfit(self) -> int:
+        """How many rows contradict the law; at least 1 if no values fit the data."""
+        return max(len(self.misfit.pairs), int(self.parameters.is_empty))
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The most likely values by name."""
+        return dict(zip(self.parameters.names, self.parameters.value.tolist(), strict=True))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know about the numbers, a sentence each."""
+        notes = [*self.parameters.notes]
+        if self.note is not None:
+            notes.append(self.note)
+        return tuple(notes)
+
+    def rows_of_laws(self, graph: TransitionGraph) -> TransitionGraph:
+        """Return a graph over the same pairs, with the rows of laws at the most likely values.
+
+        It is returned as it is if no values fit the data.
+        """
+        theta = self.parameters.value
+        return graph if np.isnan(theta).any() else self.family.graph_at(theta, graph)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return everything but the family as plain arrays; see `from_arrays`."""
+        misfit = self.misfit
+        return self.parameters.arrays() | {
+            "source": np.array(self.source),
+            "note": np.array(self.note or ""),
+            "misfit_pairs": misfit.pairs,
+            "misfit_p_values": misfit.p_values,
+            "misfit_statistic": misfit.statistic,
+            "misfit_visits": misfit.visits,
+            "misfit_sentences": np.array(misfit.sentences, np.str_),
+            "misfit_tests": np.array([misfit.n_tests, misfit.level]),
+        }
+
+    @staticmethod
+    def from_arrays(family: Family, arrays: Mapping[str, npt.NDArray[Any]]) -> LearnedNumbers:
+        """Return what was saved; KeyError if something is missing."""
+        n_tests, level = arrays["misfit_tests"].tolist()
+        misfit = Misfit(
+            pairs=arrays["misfit_pairs"],
+            p_values=arrays["misfit_p_values"],
+            statistic=arrays["misfit_statistic"],
+            visits=arrays["misfit_visits"],
+            sentences=tuple(arrays["misfit_sentences"].tolist()),
+            n_tests=int(n_tests),
+            level=level,
+        )
+        parameters = ParameterEstimate.from_arrays(arrays)
+        return LearnedNumbers(
+            family, parameters, misfit, str(arrays["source"]), str(arrays["note"]) or None
+        )
+
+
+def misfit_text(learned: LearnedNumbers) -> str:
+    """Say that the data contradict the law of a model."""
+    if learned.parameters.is_empty:
+        return f"{learned.parameters.notes[0]}; the law of the model does not hold"
+    rows = "1 row" if learned.n_misfit == 1 else f"{learned.n_misfit:,} rows"
+    first = learned.misfit.sentences[0]
+    return f"the data contradict the law of the model in {rows}; {first}"
+
+
+def has_laws(graph: TransitionGraph) -> bool:
+    """Return whether rows of a graph depend on unknown numbers."""
+    return graph.knowledge is not None and bool(graph.knowledge.is_law.any())
+
+
+def numbers_risk(graph: TransitionGraph, delta: float) -> float:
+    """Return the share of delta that the unknown numbers have: half if other rows are open, too."""
+    knowledge = graph.knowledge
+    assert knowledge is not None
+    is_open = ~knowledge.is_known & ~knowledge.is_law
+    return delta / 2 if is_open.any() else delta
+
+
+def learned_numbers(
+    model: CheckedModel,
+    graph: TransitionGraph,
+    counts: Counts,
+    delta: float,
+    steps: RawTransitions | None = None,
+) -> LearnedNumbers:
+    """Estimate the unknown numbers of a model from counts over a graph's pairs, or from raw steps.
+
+    The graph must have laws; the data may have shown no ends that it does not declare. `delta` is
+    the risk of all sets of the run.
+    """
+    family = Family(model, graph)
+    likelihood, note = _likelihood(model, family, graph, counts, steps)
+    found = parameter_estimate(likelihood, numbers_risk(graph, delta))
+    if isinstance(likelihood, RawLikelihood):
+        misfit = _raw_misfit(likelihood, found, graph)
+        return LearnedNumbers(family, found, misfit, RAW, None)
+    misfit = row_misfit(family, counts, graph, found.value, MISFIT_LEVEL)
+    return LearnedNumbers(family, found, misfit, COUNTS, note)
+
+
+def _likelihood(
+    model: CheckedModel,
+    family: Family,
+    graph: TransitionGraph,
+    counts: Counts,
+    steps: RawTransitions | None,
+) -> tuple[Likelihood, str | None]:
+    """Return the likelihood of raw steps if that is possible, else of counts, and why."""
+    if not any(variable.kind == "real" for variable in model.states.variables):
+        return CountLikelihood(family, counts, graph), None
+    if steps is None:
+        reason = "only the cells of states are known"
+    else:
+        law = raw_law(model)
+        if not isinstance(law, NoRawLaw):
+            return RawLikelihood(law, steps), None
+        reason = law.reason
+    note = f"the numbers are estimated from cells, which blur the continuous states: {reason}"
+    return CountLikelihood(family, counts, graph), note
+
+
+def _raw_misfit(
+    likelihood: RawLikelihood, found: ParameterEstimate, graph: TransitionGraph
+) -> Misfit:
+    """Return the pairs whose raw steps contradict the law, the least likely first."""
+    tested = raw_misfit(likelihood, found.value)
+    named = np.flatnonzero(holm(tested.p_value, MISFIT_LEVEL))
+    named = named[np.argsort(tested.p_value[named], kind="stable")]
+    return Misfit(
+        pairs=tested.pair[named],
+        p_values=tested.p_value[named],
+        statistic=np.full(len(named), np.nan),
+        visits=tested.n[named].astype(np.float64),
+        sentences=tuple(
+            f"{pair_text(graph, int(tested.pair[i]))}: {tested.words[i]}" for i in named
+        ),
+        n_tests=len(tested.pair),
+        level=MISFIT_LEVEL,
+    )

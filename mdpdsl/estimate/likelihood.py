@@ -1,0 +1,198 @@
+"""Log-likelihoods of unknown numbers in given ranges, and how to climb them.
+
+All steps are in units of the ranges, u in [0, 1]^k. `search` runs L-BFGS-B (Byrd et al. 1995),
+`climb` is Fisher scoring: u moves by I(u)^-1 l'(u), projected onto the box, where I is the Fisher
+information, and halves the step until l grows. Numbers at an end of their range stay there while l
+falls towards the inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from mdpdsl.graph.space import BoolArray, FloatArray
+
+#: Scoring stops when the next step would gain less than this.
+LEAST_GAIN = 1e-10
+MOST_STEPS, MOST_HALVINGS = 60, 40
+
+#: A step along a direction without information is that of information 1/100: a deviation of ten
+#: ranges.
+LEAST_INFORMATION = 1e-2
+
+#: L-BFGS-B keeps off the ends, where probabilities may be 0, by this share of a range.
+MARGIN = 1e-9
+
+#: l falls by 2 at two deviations from the maximum of a normal law.
+TWO_DEVIATIONS = 2.0
+
+
+class Likelihood(Protocol):
+    """The log-likelihood of some data as a function of unknown numbers."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The unknown numbers."""
+
+    @property
+    def low(self) -> FloatArray:
+        """The lower ends of their ranges, [k]."""
+
+    @property
+    def high(self) -> FloatArray:
+        """The upper ends of their ranges, [k]."""
+
+    @property
+    def n(self) -> int:
+        """The number of transitions."""
+
+    def value(self, theta: FloatArray) -> float:
+        """Return the log-likelihood; -inf if the data are impossible."""
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the log-likelihood and its derivatives, [k]."""
+
+    def information(self, theta: FloatArray) -> FloatArray:
+        """Return the Fisher information of all data, [k, k]."""
+
+    def upper(self, low: FloatArray, high: FloatArray) -> float:
+        """Return a proved upper bound of the log-likelihood over a box; SolveError if none is."""
+
+
+@runtime_checkable
+class ConcaveLikelihood(Likelihood, Protocol):
+    """A log-likelihood that may be proved to be concave."""
+
+    @property
+    def is_concave(self) -> bool:
+        """Whether it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Peak:
+    """A local maximum of a log-likelihood."""
+
+    theta: FloatArray  # [k]
+    value: float
+    gradient: FloatArray  # [k]
+
+
+def search(likelihood: Likelihood, start: FloatArray) -> Peak:
+    """Return a local maximum, from a start that may be far from it."""
+    from scipy.optimize import minimize
+
+    low, width = likelihood.low, likelihood.high - likelihood.low
+    start_value = likelihood.value(start)
+    # Line searches need a number where the data are impossible.
+    worst = abs(start_value) + 1e6 * (1 + abs(start_value))
+
+    def objective(u: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = likelihood.value_and_gradient(low + width * u)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return worst, np.zeros_like(u)
+        return -value, -gradient * width
+
+    bounds = [(MARGIN, 1 - MARGIN)] * len(low)
+    u = np.clip((start - low) / width, MARGIN, 1 - MARGIN)
+    done = minimize(
+        objective,
+        u,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"ftol": 1e-12, "gtol": 1e-7, "maxiter": 200},
+    )
+    theta = np.clip(low + width * np.asarray(done.x), low, likelihood.high)
+    return climb(likelihood, theta if likelihood.value(theta) > start_value else start)
+
+
+def climb(likelihood: Likelihood, start: FloatArray, free: BoolArray | None = None) -> Peak:
+    """Return a local maximum over the free numbers, from a start that is close to it."""
+    low, high = likelihood.low, likelihood.high
+    width = high - low
+    theta, tried = start.copy(), 0
+    value, gradient = likelihood.value_and_gradient(theta)
+    while np.isfinite(value) and tried < MOST_STEPS:
+        tried += 1
+        step = _scoring_step(likelihood, theta, gradient * width, free)
+        if gradient * width @ step < LEAST_GAIN:
+            break
+        for halving in range(MOST_HALVINGS):
+            moved = np.clip(theta + width * step * 0.5**halving, low, high)
+            new_value = likelihood.value(moved)
+            if new_value > value:
+                break
+        else:
+            break
+        theta = moved
+        value, gradient = likelihood.value_and_gradient(theta)
+    return Peak(theta, value, gradient)
+
+
+def scaled_information(likelihood: Likelihood, theta: FloatArray) -> FloatArray:
+    """Return the Fisher information in units of the ranges, [k, k]."""
+    width = likelihood.high - likelihood.low
+    found = likelihood.information(theta) * np.outer(width, width)
+    return np.nan_to_num((found + found.T) / 2, nan=0.0, posinf=1e300, neginf=-1e300)
+
+
+def reach(likelihood: Likelihood, peak: Peak, j: int, sign: int, drop: float) -> tuple[float, bool]:
+    """Return how far a number can move alone until l falls by a drop, and whether it ever does.
+
+    The distance is exact to a few percent.
+    """
+    end = likelihood.high[j] if sign > 0 else likelihood.low[j]
+    farthest = abs(float(end - peak.theta[j]))
+
+    def falls(distance: float) -> bool:
+        theta = peak.theta.copy()
+        theta[j] = end if distance >= farthest else theta[j] + sign * distance
+        return not likelihood.value(theta) > peak.value - drop
+
+    if farthest <= 0 or not falls(farthest):
+        return farthest, False
+    information = float(scaled_information(likelihood, peak.theta)[j, j])
+    width = float(likelihood.high[j] - likelihood.low[j])
+    guess = width * np.sqrt(2 * drop / max(information, 1e-30))
+    inner = min(max(guess, 1e-15 * width), farthest)
+    while falls(inner) and inner > 1e-15 * width:
+        inner /= 2
+    outer = inner
+    while outer < farthest and not falls(outer):
+        inner, outer = outer, min(2 * outer, farthest)
+    for _ in range(5):
+        middle = (inner + outer) / 2
+        inner, outer = (inner, middle) if falls(middle) else (middle, outer)
+    return outer, True
+
+
+def deviation_along(likelihood: Likelihood, peak: Peak, j: int) -> float:
+    """Return the deviation of a number, the others fixed, from how far l falls by 2.
+
+    It is half of that distance, averaged over both sides unless the range ends on one of them; the
+    whole range if l does not fall so far within it.
+    """
+    sides = [reach(likelihood, peak, j, sign, TWO_DEVIATIONS) for sign in (-1, 1)]
+    fallen = [distance for distance, falls in sides if falls]
+    if not fallen:
+        return float(likelihood.high[j] - likelihood.low[j])
+    return float(np.mean(fallen)) / 2
+
+
+def _scoring_step(
+    likelihood: Likelihood, theta: FloatArray, gradient: FloatArray, free: BoolArray | None
+) -> FloatArray:
+    """Return the step of Fisher scoring in units of the ranges, [k]."""
+    stuck = (theta <= likelihood.low) & (gradient <= 0)
+    stuck |= (theta >= likelihood.high) & (gradient >= 0)
+    moves = ~stuck if free is None else free & ~stuck
+    step, chosen = np.zeros(len(theta)), np.flatnonzero(moves)
+    if len(chosen):
+        information = scaled_information(likelihood, theta)[np.ix_(chosen, chosen)]
+        values, vectors = np.linalg.eigh(information)
+        values = np.maximum(values, LEAST_INFORMATION)
+        step[chosen] = vectors @ ((vectors.T @ gradient[chosen]) / values)
+    return step

@@ -1,0 +1,145 @@
+"""Unknown numbers that fit the data best, and how well the data determine each of them.
+
+theta maximises the log-likelihood l over the box of the declared ranges; all work is in units of
+these ranges, u in [0, 1]^k. L-BFGS-B (Byrd et al. 1995) starts from the centre and the best points
+of a Latin hypercube; Fisher scoring, u + I(u)^-1 l'(u) projected onto the box, polishes what it
+finds. I is the Fisher information of all data, sum T(s,a) F(s,a). The deviations are the roots of
+the diagonal of I^-1, restricted to the numbers that are not at an end of their range. A number at
+an end has as its deviation the distance over which l falls by 1/2, as it would for a normal law. A
+number in a flat direction, along which the data say the same, has an infinite one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdpdsl.estimate.flat_directions import Direction, flat_directions
+from mdpdsl.estimate.likelihood import (
+    Likelihood,
+    Peak,
+    deviation_along,
+    scaled_information,
+    search,
+)
+from mdpdsl.graph.space import BoolArray, FloatArray
+
+#: Points of a Latin hypercube per number, and how many of the best are starts.
+POINTS_PER_NUMBER, BEST_POINTS = 8, 3
+
+#: A maximum this much lower than the best says nothing about the data.
+NEGLIGIBLE = 20.0
+
+#: Maxima that differ by less are equal.
+EQUAL = 1e-6
+
+#: Two maxima closer than this in units of the ranges are one.
+SAME_POINT = 1e-3
+
+#: An eigenvalue of the information this much smaller than the largest is numerically zero.
+SINGULAR = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Where the log-likelihood is largest, and how it falls from there."""
+
+    theta: FloatArray  # [k]
+    value: float  # log-likelihood; -inf if no values fit the data
+    gradient: FloatArray  # [k]
+    information: FloatArray  # [k, k]
+    deviations: FloatArray  # [k]  infinite if the data do not determine a number
+    is_at_bound: BoolArray  # [k]  whether a number is at an end of its range
+    flat: tuple[Direction, ...]
+    others: FloatArray  # [m, k]  other local maxima, and points along flat directions
+
+
+def fit(likelihood: Likelihood, *, seed: int = 0, start: FloatArray | None = None) -> Fit:
+    """Maximise a likelihood; `start` is one more point to start from, such as a previous fit."""
+    peaks = _peaks(likelihood, seed, start)
+    if not peaks:
+        return _no_fit(likelihood)
+    best = peaks[0]
+    theta = best.theta
+    flat, ridge = flat_directions(likelihood, best)
+    is_at_bound: BoolArray = (theta <= likelihood.low) | (theta >= likelihood.high)
+    others = [peak.theta for peak in peaks[1:] if peak.value > best.value - NEGLIGIBLE]
+    return Fit(
+        theta=theta,
+        value=best.value,
+        gradient=best.gradient,
+        information=likelihood.information(theta),
+        deviations=_deviations(likelihood, best, is_at_bound, flat),
+        is_at_bound=is_at_bound,
+        flat=flat,
+        others=np.array([*others, *ridge]).reshape(-1, len(theta)),
+    )
+
+
+def _peaks(likelihood: Likelihood, seed: int, start: FloatArray | None) -> list[Peak]:
+    """Return the different local maxima found, best first."""
+    low, width = likelihood.low, likelihood.high - likelihood.low
+    centre = low + width / 2
+    points = [low + width * u for u in _latin(len(low), seed)]
+    values = np.array([likelihood.value(point) for point in points])
+    order = np.argsort(-values, kind="stable")[:BEST_POINTS]
+    starts = [centre, *(points[i] for i in order)]
+    if start is not None:
+        starts.insert(0, np.clip(start, low, likelihood.high))
+    starts = [each for each in starts if np.isfinite(likelihood.value(each))]
+    found = [search(likelihood, each) for each in starts]
+    highest = max((peak.value for peak in found), default=-np.inf)
+    # Of equal maxima, as on a ridge, the first start wins: a previous fit, or the centre.
+    found.sort(key=lambda peak: -min(peak.value, highest - EQUAL))
+    peaks: list[Peak] = []
+    for peak in found:
+        gaps = [np.max(np.abs(peak.theta - other.theta) / width) for other in peaks]
+        if not gaps or min(gaps) > SAME_POINT:
+            peaks.append(peak)
+    return peaks
+
+
+def _latin(k: int, seed: int) -> FloatArray:
+    """Return points of the unit box such that each coordinate visits every slice once."""
+    n, generator = POINTS_PER_NUMBER * k, np.random.default_rng(seed)
+    slices = np.stack([generator.permutation(n) for _ in range(k)], axis=1)
+    return (slices + 0.5) / n
+
+
+def _deviations(
+    likelihood: Likelihood, peak: Peak, is_at_bound: BoolArray, flat: tuple[Direction, ...]
+) -> FloatArray:
+    width = likelihood.high - likelihood.low
+    found = np.zeros(len(width))
+    inside = np.flatnonzero(~is_at_bound)
+    scaled = scaled_information(likelihood, peak.theta)[np.ix_(inside, inside)]
+    if len(inside):
+        values, vectors = np.linalg.eigh(scaled)
+        kept = values > SINGULAR * values[-1]
+        variances = (vectors[:, kept] ** 2 / values[kept]).sum(axis=1)
+        # Where information vanishes although no direction is flat, l says how far a number reaches.
+        lost = (vectors[:, ~kept] ** 2).sum(axis=1) > SINGULAR
+        found[inside] = np.sqrt(variances) * width[inside]
+        is_at_bound = is_at_bound.copy()
+        is_at_bound[inside[lost]] = True
+    for j in np.flatnonzero(is_at_bound):
+        found[j] = deviation_along(likelihood, peak, int(j))
+    for direction in flat:
+        found[[likelihood.names.index(name) for name in direction.names]] = np.inf
+    return found
+
+
+def _no_fit(likelihood: Likelihood) -> Fit:
+    k = len(likelihood.low)
+    nothing = np.full(k, np.nan)
+    return Fit(
+        theta=nothing,
+        value=-np.inf,
+        gradient=nothing,
+        information=np.full((k, k), np.nan),
+        deviations=nothing,
+        is_at_bound=np.zeros(k, np.bool_),
+        flat=(),
+        others=np.empty((0, k)),
+    )

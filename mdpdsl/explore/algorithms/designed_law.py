@@ -1,0 +1,143 @@
+"""The law behind some rows, on the states and pairs that an explorer sees.
+
+The rows of a model with unknown numbers theta are functions of them (`compile.family`). An explorer
+may see fewer states and pairs than the model has (those of a log), or more ends (episodes that
+ended where the model has none). States are matched by their values, pairs by state and action.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mdpdsl.compile.family import Family
+from mdpdsl.compile.model import Model
+from mdpdsl.estimate.count_likelihood import CountLikelihood
+from mdpdsl.estimate.likelihood import climb, search
+from mdpdsl.graph.convert import scaled_rows
+from mdpdsl.graph.counts import Counts, counts_from
+from mdpdsl.graph.row_sets import entry_pairs, places
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
+from mdpdsl.graph.transition_graph import TransitionGraph
+
+#: Up to this many visits, the centre of the ranges is a start of the search for an estimate, too.
+FEW_VISITS = 1_000
+#: Estimates keep off the ends of a range, where probabilities may be 0, by this part of it, ...
+MARGIN = 0.01
+#: ... and by no more than this over the number of visits.
+VISITS_FOR_MARGIN = 0.5
+#: Before any data, a number is about this part of its range from the centre.
+PRIOR_DEVIATION = 0.3
+#: The visits that an arrival never seen counts as, if a state is two.
+UNSEEN = 1e-9
+
+
+def law_of(model: Model) -> Family | None:
+    """Return the rows of a model as functions of its unknown numbers; None if it has none."""
+    return Family(model.checked, model.graph) if model.checked.unknowns else None
+
+
+@dataclass(frozen=True, eq=False)
+class SeenLaw:
+    """A law on the states and pairs of an explorer's graph, with the transitions counted there."""
+
+    family: Family
+    spaces: TransitionGraph
+    counts: Counts
+
+    @cached_property
+    def state(self) -> IntArray:
+        """The state of the model with the values of each state, [n_states]."""
+        return np.asarray(self.family.graph.states.indices(self.spaces.states.codes))
+
+    @cached_property
+    def pair(self) -> IntArray:
+        """The pair of the model for each pair, [n_pairs]."""
+        own, n_actions = self.family.graph, np.int64(self.family.graph.n_actions)
+        wanted = self.state[self.spaces.pair_state] * n_actions + self.spaces.pair_action
+        return places(own.pair_state * n_actions + own.pair_action, wanted)
+
+    @cached_property
+    def is_law(self) -> BoolArray:
+        """Which pairs have rows that depend on the numbers, [n_pairs]."""
+        return np.isin(self.pair, self.family.pairs)
+
+    @cached_property
+    def likelihood(self) -> CountLikelihood:
+        """The likelihood of the numbers, given the counts."""
+        own, counts = self.family.graph, self.counts
+        pair = self.pair[entry_pairs(counts.successor_start)]
+        state = self.state[counts.successor]
+        return CountLikelihood(
+            self.family, counts_from(pair, state, counts.count, own.n_pairs), own
+        )
+
+    def information(self, points: FloatArray) -> FloatArray:
+        """Return the mean Fisher information of a visit over some theta, [n_pairs, k, k]."""
+        mean = np.mean([self.family.information(theta) for theta in points], axis=0)
+        return np.asarray(mean[self.pair])
+
+    def rows(self, theta: FloatArray) -> Any:
+        """Return the rows at theta, sparse, [n_pairs, n_states]; empty where there is no law."""
+        from scipy.sparse import csr_array
+
+        family = self.family
+        shape = (family.graph.n_pairs, family.graph.n_states)
+        pair = family.pairs[family.entry_row]
+        P = csr_array((family.probabilities(theta), (pair, family.successor)), shape=shape)
+        rows = csr_array(P[self.pair] @ self._arrivals)
+        rows.eliminate_zeros()
+        total = np.asarray(rows.sum(axis=1))
+        return scaled_rows(rows, 1 / np.where(total > 0, total, 1.0))
+
+    @cached_property
+    def _arrivals(self) -> Any:
+        """How arrivals in a state of the model are seen, sparse, [model's n_states, n_states].
+
+        A state in which some episodes ended and others continued is two; arrivals are divided
+        between them as those seen so far were.
+        """
+        from scipy.sparse import csr_array
+
+        S = self.spaces.n_states
+        seen = np.bincount(self.counts.successor, self.counts.count, minlength=S) + UNSEEN
+        shape = (self.family.graph.n_states, S)
+        matrix = csr_array((seen, (self.state, np.arange(S))), shape=shape)
+        total = np.asarray(matrix.sum(axis=1))
+        return scaled_rows(matrix, 1 / np.where(total > 0, total, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """An estimate of theta, and points around it that are about as likely."""
+
+    theta: FloatArray  # [k]
+    deviations: FloatArray  # [k]
+    points: FloatArray  # [2 k + 1, k]
+
+
+def guess(likelihood: CountLikelihood, before: FloatArray | None) -> Guess:
+    """Estimate theta by maximum likelihood, starting from an earlier estimate if there is one.
+
+    The deviations are those of the Fisher information of the data and of the ranges, so that they
+    are finite; before any data, the estimate is the centre of the ranges.
+    """
+    low, high, n = likelihood.low, likelihood.high, likelihood.n
+    width, theta = high - low, (low + high) / 2
+    if n > 0:
+        peaks = [] if before is None else [climb(likelihood, before)]
+        if before is None or n <= FEW_VISITS:
+            peaks.append(search(likelihood, theta))
+        theta = max(peaks, key=lambda peak: peak.value).theta
+    margin = width * min(MARGIN, VISITS_FOR_MARGIN / (1 + n))
+    theta = np.clip(theta, low + margin, high - margin)
+    information = np.diag(1 / (PRIOR_DEVIATION * width) ** 2)
+    if n > 0:
+        information = information + likelihood.information(theta)
+    deviations = np.sqrt(np.diag(np.linalg.inv(information)))
+    around = np.concatenate([np.diag(deviations), -np.diag(deviations)])
+    points = np.clip(np.vstack([theta, theta + around]), low + margin, high - margin)
+    return Guess(theta, deviations, points)

@@ -52,12 +52,28 @@ def load(
     >>> model.graph.n_states, model.states[3]
     (20, {'pos': 3})
     """
-    if is_stored(str(path)):
-        stored = load_stored(str(path), parameters, all_states=all_states)
-        if learns_all(learn) and stored.graph.knowledge is not None:
-            raise SettingsError(f"{path} is a finished graph: set `learn` when the graph is made")
-        return stored
-    return load_file(path, all_states=all_states, max_states=max_states, learn=learn, **parameters)
+    return load_with(
+        str(path), parameters, all_states=all_states, max_states=max_states, learn=learn
+    )
+
+
+def load_with(
+    path: str,
+    parameters: Mapping[str, Override],
+    *,
+    all_states: bool = False,
+    max_states: int | None = None,
+    learn: str | None = None,
+) -> Model:
+    """Read a model as `load` does, with parameters that may have the names of its options."""
+    if not is_stored(path):
+        return load_file(
+            path, parameters, all_states=all_states, max_states=max_states, learn=learn
+        )
+    stored = load_stored(path, parameters, all_states=all_states)
+    if learns_all(learn) and stored.graph.knowledge is not None:
+        raise SettingsError(f"{path} is a finished graph: set `learn` when the graph is made")
+    return stored
 
 
 def is_stored(path: str) -> bool:

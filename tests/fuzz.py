@@ -3,7 +3,8 @@
     python tests/fuzz.py --number 100000 --seed 0 --jobs 2
 
 Input `i` of a seed is always the same text (as long as the shipped models are), so
-`--first i --number 1` looks at one again. Failures are printed once per kind, minimised.
+`--first i --number 1` looks at one again. Failures are printed once per kind, minimised. With
+`--open`, every input begins as a model that leaves something open: `?`, or unknown numbers.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ import numpy as np
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.properties import question
 from mdpdsl.diagnostics import Diagnostic, ModelError, SolveError, Source
+from mdpdsl.formats.dot import to_dot
+from mdpdsl.graph.knowledge import Knowledge
+from mdpdsl.graph.row_sets import entry_pairs, row_sums
+from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.report.model_summary import describe as summarise
 from mdpdsl.syntax.format import format_file
 from mdpdsl.syntax.parse import Parsed, parse
 
@@ -41,6 +47,8 @@ MODELS = Path(__file__).parents[1] / "models"
 MOST_STATES = 1_000
 #: What the parser reports: such a file cannot be formatted.
 SYNTAX_CODES = {"E101", "E102", "E103", "E105"}
+#: The rounding error of a sum of probabilities.
+SUM_ERROR = 1e-9
 #: An input that takes more CPU time than this is a hang; the clock would blame a busy machine.
 HANG_SECONDS = 10
 #: A worker that is silent for so long hangs where no signal reaches it, and is ended.
@@ -84,12 +92,44 @@ def examine(text: str) -> None:
             assert graph.n_states <= MOST_STATES, f"{graph.n_states} states"
             graph.validate()
             assert graph.hash
+            _examine_knowledge(model, graph)
             _examine_properties(model)
     _examine_diagnostics(diagnostics, source)
     if not any(d.code in SYNTAX_CODES for d in diagnostics):
         parsed = parse(source)
         assert not parsed.diagnostics, "a mistake of syntax was lost"
         _examine_format(parsed, source)
+
+
+def _examine_knowledge(model: Model, graph: TransitionGraph) -> None:
+    """Check what the model says of its rows: it fits them, and can be shown."""
+    known = graph.knowledge
+    assert (known is not None) == (model.checked.states_knowledge and graph.has_dynamics)
+    if known is None:
+        return
+    assert known.has_truth == (not model.missing)
+    assert known.n_pairs == graph.n_pairs
+    own = known.successor_start
+    assert np.all(np.diff(own) > 0), "a pair leads nowhere"
+    within = np.diff(known.entry_pair) == 0
+    assert np.all(np.diff(known.successor)[within] > 0), "successors are not ascending"
+    assert known.successor.min() >= 0
+    assert known.successor.max() < graph.n_states
+    assert np.all((known.share >= 0) & (known.share <= 1 + SUM_ERROR))
+    assert np.all(np.abs(_sums(known, known.placeholder) - 1) <= SUM_ERROR), "rows do not sum to 1"
+    assert not np.any(known.is_law & known.is_known)
+    if known.has_truth:
+        pair = entry_pairs(graph.successor_start)
+        impossible = known.excludes(pair, graph.successor.astype(np.int64))
+        assert not impossible.any(), "the truth is not possible"
+    summary = summarise(model).knowledge
+    assert summary is not None
+    assert summary.known + summary.open + summary.laws == graph.n_pairs
+    assert to_dot(graph)
+
+
+def _sums(known: Knowledge, values: Any) -> Any:
+    return row_sums(known.entry_pair, values, known.n_pairs)
 
 
 def _examine_properties(model: Model) -> None:
@@ -188,12 +228,13 @@ _WORDS = [
     "acos", "atan", "atan2", "tanh", "mod", "pi", "e", "inf", "nan", "x", "x'", "y", "y'", "a", "b",
     "None", "episode", "time", "kappa", "steps", "gamma", "delta", "_", "__class__", "é", "变量",
     "k" * 300, "P", "Pmax", "Pmin", "R", "Rmax", "Rmin", "F", "G", "X", "U", "W", "C", "S", "LRA",
-    "Cdiscount", "pow", "default", '"goal"', '"init"', "property p = Pmax=? [ F",
+    "Cdiscount", "pow", "default", '"goal"', '"init"', "property p = Pmax=? [ F", "unknown", "slip",
+    "unknown slip in [0, 1]",
 ]  # fmt: skip
 _SIGNS = [
     "+", "-", "*", "/", "%", "^", "==", "!=", "<=", ">=", "<", ">", "=", "~", ",", ":", "|", "->",
     "..", "{", "}", "[", "]", "(", ")", "'", '"', "#", ".", ";", "&", "&&", "||", "!", "**", "//",
-    "=?", "=>", "<=>", "?", "F<=", "] [",
+    "=?", "=>", "<=>", "?", "F<=", "] [", "?=", "?:", "?=0.5:", "| ?:",
 ]  # fmt: skip
 _CHARACTERS = [
     "\x00", "\x07", "\x1b[31m", "\x7f", "\x85", "\xa0", "\u200b", "\u202e", "\u2028", "\ufeff",
@@ -233,6 +274,18 @@ _STATEMENTS = [
     "let half = half", "param extra_param = 3", "param extra_param = 1/0",
     "explore { kappa = 10 steps = 5 gamma = 0.5 delta = 0.1 }", "log { time = t  extra = obs_1 }",
     "table go { p q p 0.5 0.5 q 0 1 }", 'mdp again "twice"',
+    "unknown slip in [0, 0.5]", "unknown slip in [0, 1] = 0.25", "unknown slip in [-1, 1] = 1/0",
+    "unknown slip in [1, 0]", "unknown slip in [0, 1e308]", "unknown drift in [0.1, 2] = 1",
+    "noise w ~ normal(slip, drift)", "noise w ~ uniform(-drift, slip)", "noise w ~ {0: slip, 1: 1}",
+    "on any -> slip: stay | 1 - slip: extra' = 0", "on go -> ?: stay | ?: extra' = 0",
+    "on go when extra > 0 -> ?=0.5: stay | ?=0.5: extra' = 0", "on wait -> ?: stay",
+    "on go -> 0.5: stay | ?: extra' = 0 | ?: extra' = 1", "on any -> slip/0: stay | ?: extra' = 1",
+    "on go -> slip: stay | ?: extra' = 0 | ?=extra: extra' = 1", "extra' = extra + slip*w",
+    "extra' = extra + slip", "table go { p q p ? ? q ?=0.5 ?=(1 - 0.5) }", "let half = slip / 2",
+    "table go { p q p (1 - slip) slip q 0.5 ? }", "let unknown = extra", "state unknown in 0..3",
+    "on go -> sqrt(slip - 1): stay | 1 - sqrt(slip - 1): extra' = 0", "reward : slip",
+    "on go -> max(0, 2*slip - 1): stay | 1 - max(0, 2*slip - 1): extra' = 0",
+    "restart when slip > 0", "end when extra > slip",
 ]  # fmt: skip
 _FUNCTIONS = [
     "abs", "sign", "min", "max", "floor", "ceil", "round", "sqrt", "exp", "log", "sin", "cos",
@@ -240,6 +293,7 @@ _FUNCTIONS = [
 ]  # fmt: skip
 
 Mutation = Callable[[random.Random, list[str]], None]
+Make = Callable[[int, int], str]
 
 
 @cache
@@ -266,6 +320,125 @@ def make_input(seed: int, index: int) -> str:
     if rng.random() < 0.02:
         text = text.replace("\n", rng.choice(["\r\n", "\r", " ", "\n\n", "\u2028"]))
     return text
+
+
+#: Models that leave something open, in every way the language has.
+_OPEN = [
+    """mdp ways
+unknown slip in [0, 0.5] = 0.2
+unknown wind in [0, 1]
+state x in 0..4
+state wet in bool
+action left, right, wait
+init x = 0, wet = false
+let grip = 1 - slip
+on right when x < 4 -> grip: x' = x + 1 | slip/2: stay | slip/2: wet' = true
+on right otherwise -> ?: stay | ?: x' = 0
+on left -> 0.5: x' = max(x - 1, 0) | ?=0.25: stay | ?=(0.5 - 0.25): x' = 0, wet' = not wet
+on wait -> wind: x' = 0 | 1 - wind: stay
+reward when x' == 4 : 1
+label goal when x == 4
+property soon = Pmax=? [ F<=9 "goal" ]
+""",
+    """mdp motion
+unknown drag in [0, 1] = 0.3
+unknown sd in [0.1, 0.5] = 0.2
+unknown bias in [-0.5, 0.5]
+state v in [-1, 1] bins 4
+state p in [0, 4] wrap bins 4
+action push in {-1, 0, 1}
+noise w ~ normal(bias, sd)
+noise u ~ uniform(-sd, sd + 0.1)
+noise d ~ {0: 0.5, 1: 0.5}
+init v = 0, p = 0
+v' = v - drag*v + 0.3*push + w
+p' = p + v' + u + d
+restart when p > 3.5
+discretize uniform points 2
+""",
+    """mdp cells
+unknown q in [0.2, 0.8] = 0.5
+state sky in {sun, rain, fog}
+action walk, drive
+table walk {
+        sun  rain     fog
+  sun   ?    ?        0.2
+  rain  ?=q  ?=(1/2)  0
+  fog   q    0        (1 - q)
+}
+on drive when sky == fog -> sky' = sun
+on drive otherwise -> ?=0.3: sky' = fog | ?=0.7: stay
+end when sky == fog and false
+""",
+    """mdp ending
+unknown luck in [0, 1] = 1/3
+state x in 0..6
+action bet in 1..2
+init any when 0 < x < 6
+on any -> luck: x' = min(x + bet, 6) | 1 - luck: x' = max(x - bet, 0)
+end when x == 6
+restart when x == 0
+reward wins when x' == 6 : 1
+""",
+]
+
+
+@cache
+def _open_sources() -> tuple[str, ...]:
+    shipped = [text for text in _sources() if re.search(r"^unknown |\?=", text, re.MULTILINE)]
+    return (*_OPEN, *_OPEN, *shipped)
+
+
+def make_open_input(seed: int, index: int) -> str:
+    """Return a model that leaves something open, after some accidents."""
+    rng = random.Random(f"open {seed}/{index}")
+    is_open = rng.random() < 0.6
+    text = rng.choice(_open_sources() if is_open else _sources())
+    if rng.random() < 0.1:
+        text = _splice(rng, text, rng.choice(_open_sources()))
+    tokens = _TOKEN.findall(re.sub(r"#[^\n]*", "", text))
+    for _ in range(int(rng.expovariate(0.5)) + (0 if is_open else 1)):
+        rng.choice([_leave_open, _leave_open, _make_unknown, _read_unknown])(rng, tokens)
+    for _ in range(int(rng.expovariate(1.0))):
+        rng.choices(_MUTATIONS, _WEIGHTS)[0](rng, tokens)
+    return "".join(tokens)
+
+
+def _leave_open(rng: random.Random, tokens: list[str]) -> None:
+    """Put a `?` before a branch, with or without a truth."""
+    colons = [i for i in _places(tokens) if tokens[i] == ":"]
+    if not colons:
+        return
+    end = start = rng.choice(colons)
+    while start > 0 and tokens[start - 1] not in ("->", "|") and "\n" not in tokens[start - 1]:
+        start -= 1
+    was = "".join(tokens[start:end]).strip()
+    tokens[start:end] = [
+        " ",
+        rng.choice(["?", "?", f"?={was}", f"?={rng.choice(_NUMBERS)}", "?=x"]),
+    ]
+
+
+def _make_unknown(rng: random.Random, tokens: list[str]) -> None:
+    """Declare a parameter as an unknown number, with or without a truth."""
+    places = [i for i in _places(tokens) if tokens[i] == "param" and "=" in tokens[i + 2 : i + 6]]
+    if not places:
+        return
+    place = rng.choice(places)
+    equals = tokens.index("=", place)
+    tokens[place] = "unknown"
+    span = rng.choice(["[0, 1]", "[0, 0.5]", "[-1, 1]", "[0.1, 20]", "[0, 1e9]"])
+    tokens[equals : equals + 1] = [f"in {span}" + rng.choice([" =", "#"])]
+
+
+def _read_unknown(rng: random.Random, tokens: list[str]) -> None:
+    """Read an unknown number somewhere."""
+    names = [tokens[i + 2] for i in _places(tokens)[:-2] if tokens[i] == "unknown"]
+    place = _place(rng, tokens, rng.choice([_NUMBER, _WORD]))
+    if names and place is not None:
+        name = rng.choice(names)
+        read = [name, f"(1 - {name})", f"{name}/2", f"({name} + {tokens[place]})", f"exp({name})"]
+        tokens[place] = rng.choice(read)
 
 
 _QUERIES = [
@@ -514,10 +687,10 @@ def minimise(failure: Failure) -> Failure:
 # Running many
 
 
-def fuzz(indices: Iterable[int], seed: int) -> Iterator[Failure]:
+def fuzz(indices: Iterable[int], seed: int, make: Make = make_input) -> Iterator[Failure]:
     """Examine the inputs of a seed one after the other, and yield those that fail."""
     for index in indices:
-        failure = failure_of(index, make_input(seed, index))
+        failure = failure_of(index, make(seed, index))
         if failure is not None:
             yield failure
 
@@ -538,15 +711,17 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first input's number")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="worker processes")
+    parser.add_argument("--open", action="store_true", help="models that leave something open")
     parser.add_argument("--print", action="store_true", help="print the inputs, examine nothing")
     options = parser.parse_args()
+    make = make_open_input if options.open else make_input
     if options.print:
         for index in range(options.first, options.first + options.number):
-            print(make_input(options.seed, index))
+            print(make(options.seed, index))
         return 0
     begin = time.monotonic()
     counts: dict[str, int] = {}
-    for failure in _in_processes(options.first, options.number, options.seed, options.jobs):
+    for failure in _in_processes(options.first, options.number, options.seed, options.jobs, make):
         counts[failure.kind] = counts.get(failure.kind, 0) + 1
         if counts[failure.kind] == 1:
             print(describe(failure, options.seed), flush=True)
@@ -559,12 +734,12 @@ def main() -> int:
     return 1 if counts else 0
 
 
-def _in_processes(first: int, number: int, seed: int, jobs: int) -> Iterator[Failure]:
+def _in_processes(first: int, number: int, seed: int, jobs: int, make: Make) -> Iterator[Failure]:
     """Share the inputs between workers, each of which may die or hang without harm."""
     context = multiprocessing.get_context("spawn")
     results: Any = context.Queue()
     workers = [
-        _Worker(context, range(first + job, first + number, jobs), seed, results)
+        _Worker(context, range(first + job, first + number, jobs), seed, results, make)
         for job in range(jobs)
     ]
     told = time.monotonic()
@@ -579,12 +754,12 @@ def _in_processes(first: int, number: int, seed: int, jobs: int) -> Iterator[Fai
                 index = worker.end_if_lost()
                 if index is not None:
                     kind = "the process died or could not be interrupted"
-                    yield Failure(index, make_input(seed, index), kind, "")
+                    yield Failure(index, make(seed, index), kind, "")
 
 
 class _Worker:
-    def __init__(self, context: Any, indices: range, seed: int, results: Any) -> None:
-        self.context, self.seed, self.results = context, seed, results
+    def __init__(self, context: Any, indices: range, seed: int, results: Any, make: Make) -> None:
+        self.context, self.seed, self.results, self.make = context, seed, results, make
         self._start(indices)
 
     def _start(self, indices: range) -> None:
@@ -592,7 +767,7 @@ class _Worker:
         self.current = self.context.Value("q", -1)
         self.minimises = self.context.Value("b", 0)
         self.seen, self.since = -1, time.monotonic()
-        arguments = (indices, self.seed, self.current, self.minimises, self.results)
+        arguments = (indices, self.seed, self.current, self.minimises, self.results, self.make)
         self.process = self.context.Process(target=_work, args=arguments, daemon=True)
         self.process.start()
 
@@ -620,12 +795,14 @@ class _Worker:
         return lost
 
 
-def _work(indices: range, seed: int, current: Any, minimises: Any, results: Any) -> None:
+def _work(
+    indices: range, seed: int, current: Any, minimises: Any, results: Any, make: Make
+) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (WORKER_BYTES, WORKER_BYTES))
     told: set[str] = set()
     for index in indices:
         current.value = index
-        for failure in fuzz([index], seed):
+        for failure in fuzz([index], seed, make):
             minimises.value = 1
             results.put(failure if failure.kind in told else minimise(failure))
             minimises.value = 0

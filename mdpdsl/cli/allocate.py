@@ -172,7 +172,12 @@ def _print(found: Allocation, written: list[Path]) -> None:
         rows.append(("note", "nothing to estimate: the successor of every pair is certain"))
     elif n_certain:
         count = f"{n_certain:,} of {graph.n_pairs:,} pairs"
-        rows.append(("without need", f"{count} have a certain successor, and are not counted in F"))
+        rows.append(
+            (
+                "without need",
+                f"{count} have a certain successor or are known, and are not counted in F",
+            )
+        )
     if len(found.left_out):
         rows.append(("left out", f"{len(found.left_out):,} of {graph.n_pairs:,} pairs"))
     rows += [("most visits", f"{d[pair]:.3g}  {pair_text(graph, pair)}") for pair in most]

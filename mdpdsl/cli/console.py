@@ -166,7 +166,7 @@ def print_unseen(graph: Any, counts: Any) -> None:
 
     from mdpdsl.graph.describe import pair_text
 
-    unseen = np.flatnonzero(counts.visits == 0)
+    unseen = np.flatnonzero((counts.visits == 0) & graph.to_learn)
     if len(unseen) == 0:
         return
     verb = "was" if len(unseen) == 1 else "were"

@@ -238,7 +238,7 @@ def _live_rows(run: ExploreRun, summary: ExploreRecord) -> list[tuple[str, str |
         ("transitions", f"{summary.transitions:,}{warm}"),
         ("ends", ends_text(summary.ends or (), says_ends=True)),
         ("rejected", f"{sum((summary.rejected or {}).values()):,}"),
-        ("never visited", f"{unvisited:,} of {several(run.graph.n_pairs, 'pair')}"),
+        ("never visited", f"{unvisited:,} of {several(int(run.graph.to_learn.sum()), 'pair')}"),
         ("failed", failed if untried else "no"),
         *loss_rows(summary.worst, summary.average, over),
         *_bound_rows(run, summary),

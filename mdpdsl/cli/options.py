@@ -130,11 +130,10 @@ def load_model(
     is_built: bool = True,
 ) -> Model:
     """Load a model and build its graph, with progress on a terminal."""
-    from mdpdsl.load import load
+    from mdpdsl.load import load_with
     from mdpdsl.progress import shown
 
-    # The path is positional: a model may have parameters of any name.
-    model = load(path, all_states=all_states, max_states=max_states, learn=learn, **parameters)
+    model = load_with(path, parameters, all_states=all_states, max_states=max_states, learn=learn)
     if is_built:
         with shown(progress(is_quiet), "building", "states") as update:
             show = None if update is None else lambda done, total: update(done, total, "states")

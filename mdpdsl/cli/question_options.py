@@ -77,9 +77,8 @@ def robust_options(function: F) -> F:
             "shape",
             "--shape",
             type=click.Choice(SHAPES),
-            default=SHAPES[0],
-            show_default=True,
-            help="With --robust: the sets around the estimated rows.",
+            help="With --robust: the sets around estimated rows.  [default: kl if the model has "
+            "`?`, else intervals]",
         ),
         click.option(
             "support",

@@ -19,7 +19,7 @@ from mdpdsl.cli.options import (
 from mdpdsl.compile.stored import stored_keys
 
 if TYPE_CHECKING:
-    from mdpdsl.report.model_summary import KnowledgeSummary, ModelSummary
+    from mdpdsl.report.model_summary import ModelSummary
 
 PICTURES = (".svg", ".png", ".dot")
 
@@ -81,7 +81,7 @@ def _rows(summary: ModelSummary) -> list[tuple[str, str | None]]:
         ("ends", f"{summary.ends:,}" if summary.ends else None),
         ("pairs", f"{summary.pairs:,}"),
     ]
-    rows += [] if known is None else _knowledge_rows(known)
+    rows += [] if known is None else known.described
     if summary.classes is None:
         rows.append(("dynamics", "unknown: to be estimated from logs or a live system"))
     else:
@@ -110,25 +110,3 @@ def _rows(summary: ModelSummary) -> list[tuple[str, str | None]]:
             )
         )
     return [*rows, ("hash", summary.hash), ("built in", f"{summary.build_seconds:.3f} s")]
-
-
-def _knowledge_rows(known: KnowledgeSummary) -> list[tuple[str, str | None]]:
-    """Say what of the transitions is known, and what is missing to simulate them."""
-    numbers = []
-    for number in known.unknowns:
-        value = "" if number.value is None else f", simulated with {number.value:.6g}"
-        numbers.append(f"{number.name} in [{number.low:.6g}, {number.high:.6g}]{value}")
-    counted = [
-        (known.known, "known"),
-        (known.open, "with `?`"),
-        (known.laws, "with unknown numbers"),
-    ]
-    ambiguous = f"{several(known.joined, 'pair')}; {known.example}" if known.joined else None
-    missing = [f"a value of {name}" for name in known.missing if name != "?"]
-    missing += ["the probabilities of `?`"] * ("?" in known.missing)
-    return [
-        ("rows", ", ".join(f"{n:,} {what}" for n, what in counted if n)),
-        ("unknown", "; ".join(numbers) or None),
-        ("ambiguous", ambiguous),
-        ("to simulate", f"missing: {', '.join(missing)}" if missing else None),
-    ]

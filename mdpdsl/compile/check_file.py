@@ -29,7 +29,7 @@ def check(
     """
     size = None
     try:
-        model = load_file(path, all_states=all_states, max_states=max_states, **parameters)
+        model = load_file(path, parameters, all_states=all_states, max_states=max_states)
         found = model.diagnose()
         if not any(d.is_error for d in found):
             size = (model.graph.n_states, model.graph.n_pairs)

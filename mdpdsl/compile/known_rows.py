@@ -159,6 +159,11 @@ class KnowledgeBuffer:
         is_open = n_open + n_law > 0
         is_law = np.bincount(pair, n_law, len(counts)) > 0
         is_joined = (n_possible > 1) & (n_open > 0)
+        # All open branches of such a row lead to one state, which has what the others leave.
+        is_settled = np.bincount(pair[is_open], minlength=len(counts)) == 1
+        left = 1.0 - np.bincount(pair, share, len(counts))
+        share = np.where(is_open & is_settled[pair], share + left[pair], share)
+        is_open, is_law = is_open & ~is_settled[pair], is_law & ~is_settled
         if learns_all:
             is_written = np.bincount(pair[is_open], minlength=len(counts)) == 0
             is_open = is_open | is_written[pair]

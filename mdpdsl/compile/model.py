@@ -210,14 +210,13 @@ def as_model(given: Model | Estimating) -> Model:
 
 def load_file(
     path: str | Path,
-    /,
+    parameters: Mapping[str, Override] | None = None,
     *,
     all_states: bool = False,
     max_states: int | None = None,
     learn: str | None = None,
-    **parameters: Override,
 ) -> Model:
-    """Read a model from a file, or a shipped model by its name; parameters by keyword."""
+    """Read a model from a file, or a shipped model by its name."""
     return Model(
         read_source(str(path)),
         parameters,

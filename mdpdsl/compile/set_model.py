@@ -109,6 +109,7 @@ class SetModel:
     holds: str  # when the sets hold, in words
     numbers: FamilySets | None = None  # the law behind some rows; None if no row has one
     misfit: int = 0  # how many rows contradict that law
+    shape: str = "intervals"  # which sets are the best to solve with: intervals, l1 or kl
 
     @property
     def warning(self) -> str | None:

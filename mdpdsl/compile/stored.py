@@ -63,13 +63,13 @@ class Provenance:
 
 
 def guessed_pairs(
-    graph: TransitionGraph, visits: IntArray, kept: BoolArray | None = None
+    graph: TransitionGraph, is_guess: BoolArray, kept: BoolArray | None = None
 ) -> tuple[int, ...]:
-    """Return the pairs of an estimate whose row is a guess: unvisited, and not known otherwise.
+    """Return the pairs of an estimate whose row is a guess, unless it has one successor only.
 
     They are numbered as in the graph restricted to the states that are kept.
     """
-    guessed = (visits == 0) & (np.diff(graph.successor_start) > 1)
+    guessed = is_guess & (np.diff(graph.successor_start) > 1)
     return tuple(
         np.flatnonzero(guessed if kept is None else guessed[kept[graph.pair_state]]).tolist()
     )

@@ -440,8 +440,8 @@ def _result(
     path: Path | None,
 ) -> Estimate:
     counts = settled.counts
-    reference = estimate_reference([counts])
-    c = reference.complexity
-    final = measure(counts.n_transitions, counts.visits, c, 1.0)
+    reference = estimate_reference([counts], settled.graph)
+    measured, n = reference.measured, counts.n_transitions
+    final = measure(n, counts.visits[measured], reference.complexity[measured], 1.0, n)
     trial = RunTrial(0, counts, {}, final)
     return Estimate(model, configuration, (trial,), reference, sets, settled, path, summary=summary)

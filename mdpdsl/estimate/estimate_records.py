@@ -52,9 +52,11 @@ def estimate_record(
 ) -> EstimateRecord:
     """Return the record of an estimate: what was counted, how, and how good it is."""
     graph, counts = settled.graph, settled.counts
-    c_hat = estimate_reference([counts]).complexity
-    measures = measure(read.rows, counts.visits, c_hat, 1.0, over_visited=True)
-    n_unseen = int(np.count_nonzero(counts.visits == 0))
+    reference = estimate_reference([counts], graph)
+    measured, n = reference.measured, counts.n_transitions
+    visits, c_hat = counts.visits[measured], reference.complexity[measured]
+    measures = measure(read.rows, visits, c_hat, 1.0, n, over_visited=True)
+    n_unseen = int(np.count_nonzero(visits == 0))
     return EstimateRecord(
         model=model.name,
         hash=model.graph.hash,
@@ -72,9 +74,9 @@ def estimate_record(
         episodes=int(settled.starts.sum()),
         says_ends=settled.says_ends,
         ends=end_records(settled),
-        pairs_seen=graph.n_pairs - n_unseen,
+        pairs_seen=len(visits) - n_unseen,
         pairs_unseen=n_unseen,
-        unseen=unseen_records(graph, counts.visits),
+        unseen=unseen_records(graph, np.where(measured, counts.visits, 1)),
         worst_radius=float(sets.radius.max()),
         truth=False,
         worst=measures.worst,

@@ -54,6 +54,7 @@ class IntervalModel:
     sets: ConfidenceSets
     reason: str  # why this support
     pairs_unseen: int
+    numbers: str | None = None  # the unknown numbers behind some rows, with their intervals
 
     @property
     def support(self) -> str:
@@ -93,6 +94,10 @@ class IntervalModel:
             notes.append("this detour takes one more step, so bounds on steps do not hold")
         else:
             notes.append("the successors of a pair are those of the model file")
+        if self.numbers is not None:
+            notes.append(f"rows of laws are bounded for {self.numbers}, each row on its own:")
+            notes.append("intervals cannot share a number, so bounds from this file are wider than")
+            notes.append("those of `solve --robust` on the run, where one value rules all rows")
         return tuple(notes)
 
 
@@ -114,12 +119,17 @@ def interval_model(
     spaces = result.graph if is_large else result.as_model(all_states=True).graph
     sets, reason = chosen_sets(result, spaces, support, delta)
     is_known = sets.support == "model"
-    least = float(result.graph.probability.min(initial=LEAST)) if is_known else LEAST
-    built = interval_graph(spaces, sets.rows, least)
+    numbers = result.family_sets(sets) if is_known else None
+    rows = sets.rows if numbers is None else numbers.hull_rows
+    least = LEAST
+    if is_known and result.graph.knowledge is None:
+        least = float(result.graph.probability.min(initial=LEAST))
+    built = interval_graph(spaces, rows, least)
     if not all_states:
         built = built.restricted(reachable_states(built.graph))
     unseen = int(np.count_nonzero(counts.visits == 0))
-    return IntervalModel(result.model.name, built.absorbing(), sets, reason, unseen)
+    described = None if numbers is None else numbers.described
+    return IntervalModel(result.model.name, built.absorbing(), sets, reason, unseen, described)
 
 
 def interval_graph(spaces: TransitionGraph, rows: RowSets, least: float = LEAST) -> IntervalGraph:

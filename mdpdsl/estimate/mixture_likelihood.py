@@ -155,8 +155,9 @@ def _along_ridge(likelihood: _Watched, known: FloatArray, outer: dict[int, bool]
             return likelihood.value(theta)
         part = _Slice(likelihood, theta, inner)
         gaps = [np.abs((point - theta) / width)[numbers].max() for point in near]
-        starts = near[int(np.argmin(gaps))][inner], (part.low + part.high) / 2
-        peak = max((climb(part, start) for start in starts), key=lambda found: found.value)
+        peak = climb(part, near[int(np.argmin(gaps))][inner])
+        if not np.isfinite(peak.value):
+            peak = climb(part, (part.low + part.high) / 2)
         if not np.isfinite(peak.value):
             return -np.inf
         near.append(part.full(peak.theta))

@@ -19,12 +19,15 @@ from mdpdsl.estimate.flat_directions import Direction
 from mdpdsl.estimate.likelihood import Likelihood
 from mdpdsl.estimate.mixture_likelihood import mixed_likelihood
 from mdpdsl.estimate.parameter_fit import Fit, fit
-from mdpdsl.estimate.parameter_sets import MOST_BOXES, Boxes, cover, numerical_cover
+from mdpdsl.estimate.parameter_sets import Boxes, cover, numerical_cover
 from mdpdsl.estimate.profile_likelihood import GRID, Profile, profile_interval
 from mdpdsl.graph.space import BoolArray, FloatArray
 
 #: A point that the search for the maximum has missed is better by more than this.
 BETTER = 1e-3
+
+#: Boxes of a set: as many as the search for a robust value begins with.
+CELLS = 256
 
 #: How far a profile goes beyond the interval, as a share of its width.
 MARGIN = 0.1
@@ -63,8 +66,7 @@ class ParameterEstimate:
         """What to know about the values, a sentence each."""
         found = []
         if self.is_empty:
-            listed = ", ".join(f"`{name}`" for name in self.names)
-            found.append(f"no value of {listed} within the declared ranges fits the data")
+            found.append(self._no_value)
         found += [direction.sentence for direction in self.flat]
         for j in np.flatnonzero(self.is_at_bound):
             end = "lower" if self.value[j] <= self.low[j] else "upper"
@@ -72,6 +74,14 @@ class ParameterEstimate:
         if not self.is_proved:
             found.append("the intervals are computed numerically, without proved bounds")
         return tuple(found)
+
+    @property
+    def _no_value(self) -> str:
+        if len(self.names) == 1:
+            between = f"[{self.low[0]:.6g}, {self.high[0]:.6g}]"
+            return f"no value of `{self.names[0]}` in {between} fits the data"
+        listed = ", ".join(f"`{name}`" for name in self.names[:-1]) + f" and `{self.names[-1]}`"
+        return f"no values of {listed} in their ranges fit the data"
 
     def records(self) -> list[dict[str, Any]]:
         """Return the numbers as JSON has them; None where there is no finite figure."""
@@ -99,8 +109,8 @@ class ParameterEstimate:
             **{name: getattr(self, name) for name in _NUMBERS},
             "box_low": self.boxes.low,
             "box_high": self.boxes.high,
-            "profile_grid": np.array([grid for grid, _ in grids]).reshape(len(grids), -1),
-            "profile_values": np.array([values for _, values in grids]).reshape(len(grids), -1),
+            "profile_grid": np.array([grid for grid, _ in grids]).reshape(-1, GRID),
+            "profile_values": np.array([values for _, values in grids]).reshape(-1, GRID),
             "flat_names": np.array([" ".join(each.names) for each in self.flat], np.str_),
             "flat_expressions": np.array([each.expression or "" for each in self.flat], np.str_),
             "flat_sentences": np.array([each.sentence for each in self.flat], np.str_),
@@ -158,7 +168,7 @@ def parameter_estimate(
     *,
     seed: int = 0,
     start: FloatArray | None = None,
-    most_boxes: int = MOST_BOXES,
+    most_boxes: int = CELLS,
     has_profiles: bool = True,
 ) -> ParameterEstimate:
     """Estimate the unknown numbers of a likelihood, with sets that hold with 1 - delta.
@@ -173,12 +183,7 @@ def parameter_estimate(
         fitted = fit(likelihood, seed=seed, start=mixed.best_theta)
         mixed = mixed_likelihood(likelihood, fitted)
     threshold = mixed.value + float(np.log(delta))
-    is_proved = True
-    try:
-        boxes = cover(likelihood, fitted, threshold, most_boxes=most_boxes)
-    except SolveError:
-        is_proved = False
-        boxes = numerical_cover(likelihood, fitted, threshold, most_boxes=most_boxes)
+    boxes, is_proved = _set(likelihood, fitted, threshold, most_boxes)
     low, high = boxes.hull
     k = len(likelihood.names)
     ends = np.full((2, k), np.nan)
@@ -190,6 +195,18 @@ def parameter_estimate(
             grid = _grid(likelihood, j, np.append(ends[:, j], [low[j], high[j]]))
             profiles[name] = grid, profile.on(grid) - fitted.value
     return _estimate(likelihood, fitted, boxes, ends, profiles, threshold, delta, is_proved)
+
+
+def _set(
+    likelihood: Likelihood, fitted: Fit, threshold: float, most_boxes: int
+) -> tuple[Boxes, bool]:
+    """Cover the set of numbers, and return whether the cover is proved."""
+    if np.isfinite(fitted.value):
+        try:
+            return cover(likelihood, fitted, threshold, most_boxes=most_boxes), True
+        except SolveError:
+            pass
+    return numerical_cover(likelihood, fitted, threshold, most_boxes=most_boxes), False
 
 
 def _grid(likelihood: Likelihood, j: int, marks: FloatArray) -> FloatArray:

@@ -9,8 +9,10 @@ martingale, which ever reaches 1/delta with probability delta at most (Robbins 1
 bound of l over it is below the threshold; the others are halved across their longest side, measured
 in deviations. The deviation of a number is taken with the others fixed, so that boxes are small
 across a ridge, too. The ends of each number's interval come first, by best-first search: as long as
-the outermost box can be halved or dropped, the end moves inwards. If the bounds are proved, so is
-the cover: ends are never rounded inwards, and limits make it only coarser.
+the outermost box can be halved or dropped, the end moves inwards. Ends are never rounded inwards,
+and a limit on boxes makes the cover only coarser, so that it is proved like the bounds. The bounds
+of several numbers together may be too coarse to prove anything useful in time. Then `cover` gives
+up, and `numerical_cover` follows the profile likelihoods instead.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdpdsl.diagnostics import SolveError
 from mdpdsl.estimate.likelihood import ConcaveLikelihood, Likelihood, Peak, deviation_along
 from mdpdsl.estimate.parameter_fit import Fit
 from mdpdsl.estimate.profile_likelihood import Profile
@@ -36,8 +39,12 @@ SHARP, SHARP_TOGETHER = 1e-3, 2e-2
 #: The most boxes of a cover, and the most bounds that one end of the hull may take.
 MOST_BOXES, MOST_BOUNDS = 2_000, 300
 
-#: How often the ends are sought: each interval that shrinks makes it easier for the others.
+#: How often tangents cut: each interval that shrinks makes it easier for the others.
 ROUNDS = 2
+
+#: How far a proved end may be from where the profile likelihood has it, as a share of the interval:
+#: in the first round, and in the last.
+HOPEFUL, CLOSE = 0.5, 0.1
 
 #: A computed log-likelihood may be off by this much per transition and per unit.
 ROUNDING = 1e-11
@@ -75,14 +82,14 @@ def cover(
 ) -> Boxes:
     """Cover the numbers whose likelihood reaches a threshold, by proved bounds.
 
-    Raise SolveError if the likelihood cannot be bounded.
+    Raise SolveError if the likelihood cannot be bounded, or not closely enough.
     """
     scales = _scales(likelihood, fitted)
     low, high = likelihood.low.astype(np.float64), likelihood.high.astype(np.float64)
     inner_low, inner_high = _profile_hull(likelihood, fitted, threshold)
     if isinstance(likelihood, ConcaveLikelihood) and likelihood.is_concave:
         _cut_by_tangents(likelihood, fitted, threshold, low, high, inner_low, inner_high)
-    for _ in range(ROUNDS if len(low) > 1 else 1):
+    for nearest in (HOPEFUL, CLOSE) if len(low) > 1 else (np.inf,):
         for j in range(len(low)):
             for ends, inner in ((low, inner_low), (high, inner_high)):
                 search = _EndSearch(likelihood.upper, threshold, scales, j, ends is low)
@@ -90,6 +97,8 @@ def cover(
                 if end is None:
                     return Boxes(np.empty((0, len(low))), np.empty((0, len(low))))
                 ends[j] = end
+                if abs(end - inner[j]) > nearest * (inner_high[j] - inner_low[j]):
+                    raise SolveError(f"the set of `{likelihood.names[j]}` has no close bounds")
     return _covered(likelihood.upper, low, high, threshold, scales, most_boxes)
 
 
@@ -99,10 +108,10 @@ def numerical_cover(
     """Cover these numbers where no bounds can be proved.
 
     The hull is where the profile likelihoods cross the threshold. Inside of it, l is bounded by its
-    tangent planes, as if it were concave.
+    tangent planes, and by as much curvature upwards as it has downwards at its maximum.
     """
     k = len(fitted.theta)
-    if not fitted.value >= threshold:
+    if not fitted.value > -np.inf or fitted.value < threshold:
         return Boxes(np.empty((0, k)), np.empty((0, k)))
     low, high = _profile_hull(likelihood, fitted, threshold)
 
@@ -112,7 +121,8 @@ def numerical_cover(
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             is_small = np.all(box_high - box_low <= 2 * SMALL * scales)
             return -np.inf if is_small else np.inf
-        return value + float(np.abs(gradient) @ (box_high - box_low)) / 2
+        half = (box_high - box_low) / 2
+        return value + float(np.abs(gradient) @ half + np.sum(half / scales) ** 2 / 2)
 
     scales = _scales(likelihood, fitted)
     found = _covered(tangent, low, high, threshold, scales, most_boxes)

@@ -65,6 +65,7 @@ def mixture_regret(counts: Counts, n_possible: IntArray) -> FloatArray:
     pair, k = entry_pairs(counts.successor_start), counts.count.astype(np.float64)
     each = (total / n_possible)[pair]
     largest = row_sums(pair, xlogy(k, k / np.maximum(n[pair], 1.0)), len(n))
-    seen = row_sums(pair, gammaln(k + each) - gammaln(each), len(n))
+    gained: FloatArray = gammaln(k + each) - gammaln(each)
+    seen = row_sums(pair, gained, len(n))
     mixed: FloatArray = gammaln(total) - gammaln(n + total) + seen
     return np.maximum(largest - mixed, 0.0)

@@ -166,13 +166,13 @@ def _sentence(
         worst = mine[np.argmax(found.impossible_count[mine])]
         state = int(counts.successor[found.impossible[worst]])
         n, shown = int(found.impossible_count[worst]), state_text(graph, state)
-        return f"{pair} led to {shown} {_times(n)}, which the law excludes"
+        return f"{pair} led to {shown} ({_times(n)}), which the law excludes"
     excess = np.where(P > 0, np.abs(T - visits * P) / np.sqrt(np.maximum(visits * P, 1e-300)), 0.0)
     excess[(P <= 0) & (T > 0)] = np.inf
     worst = int(np.argmax(excess))
     shown = state_text(family.graph, int(family.successor[part][worst]))
     if P[worst] <= 0:
-        return f"{pair} led to {shown} {_times(int(T[worst]))}, which the law excludes"
+        return f"{pair} led to {shown} ({_times(int(T[worst]))}), which the law excludes"
     return (
         f"{pair}: {T[worst]:,.0f} of {visits:,.0f} visits led to {shown}, "
         f"where the law expects {visits * P[worst]:,.3g} (p = {p_value:.1g})"

@@ -23,7 +23,7 @@ from mdpdsl.estimate.confidence_sets import ConfidenceSets, confidence_sets
 from mdpdsl.estimate.empirical import estimated_graph, too_large_estimate
 from mdpdsl.estimate.metrics import Measures
 from mdpdsl.estimate.reference import Reference
-from mdpdsl.estimate.saved import graph_with_rewards
+from mdpdsl.estimate.saved import graph_with_rewards, guesses
 from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.ends import Settled
@@ -158,16 +158,22 @@ class RunResult(Tabular):
             self.counts, self.model, self.graph, self.prior, knows, self.numbers
         )
         kept = np.ones(graph.n_states, np.bool_) if all_states else reachable_states(graph)
+        is_guess = guesses(self.counts, self.graph, self.numbers)
         provenance = Provenance(
             str(self.path or self.label),
-            int(np.count_nonzero(self.counts.visits == 0)),
+            int(np.count_nonzero(is_guess)),
             graph.n_pairs,
             int(np.count_nonzero(~kept)),
             missing,
-            guessed_pairs(graph, self.counts.visits, kept),
+            guessed_pairs(graph, is_guess, kept),
         )
-        model = self.model
-        return StoredModel(model.checked, model.source, restrict(graph, kept), provenance)
+        model, checked = self.model, self.model.checked
+        if checked.unknowns:  # the estimate has its own values, and never the truth
+            own = {} if self.numbers is None else self.numbers.values
+            names = {each.name for each in checked.unknowns}
+            given = {k: v for k, v in checked.parameters.items() if k not in names}
+            checked = replace(checked, parameters=given | own)
+        return StoredModel(checked, model.source, restrict(graph, kept), provenance)
 
     def as_sets(self, *, support: str | None = None, delta: float | None = None) -> SetModel:
         """Return the estimate over all states, with the rows that the data allow.
@@ -195,19 +201,38 @@ class RunResult(Tabular):
 
     def _with_numbers(self, found: SetModel, sets: ConfidenceSets) -> SetModel:
         """Return sets in which one value of each unknown number rules all rows of its law."""
-        learned = self.numbers if sets.delta == self.delta else self._learned(sets.delta)
-        if learned is None or learned.parameters.is_empty:
-            return found
         knowledge = sets.graph.knowledge
-        assert knowledge is not None
-        risk = learned.parameters.delta
-        rest = risk if risk < sets.delta else sets.delta  # half, if there are other open rows
+        if knowledge is None:
+            return found
+        numbers = self.family_sets(sets)
+        if numbers is not None:
+            learned = self._learned_at(sets.delta)
+            return replace(
+                found, numbers=numbers, misfit=0 if learned is None else learned.n_misfit
+            )
+        # Balls take no notice of known shares, which intervals do.
+        is_partly_known = bool(knowledge.share[~knowledge.is_known[knowledge.entry_pair]].any())
+        has_balls = sets.kind == "time-uniform" and not is_partly_known
+        return replace(found, shape="kl" if has_balls else "intervals")
+
+    def family_sets(self, sets: ConfidenceSets) -> FamilySets | None:
+        """Return the unknown numbers that the data allow, and the sets of all other rows.
+
+        Both hold together with the probability of the given sets. None if no row depends on such
+        numbers, or if no values of them fit the data.
+        """
+        learned, knowledge = self._learned_at(sets.delta), sets.graph.knowledge
+        if learned is None or knowledge is None or learned.parameters.is_empty:
+            return None
+        parameters = learned.parameters
+        rest = min(parameters.delta, sets.delta)  # half each, if there are other open rows
         others = confidence_sets(
             sets.counts, sets.graph, rest, sets.kind, "model", left_out=knowledge.is_law
         )
-        parameters = learned.parameters
-        numbers = FamilySets(learned.family, parameters.boxes, others.rows, parameters.value)
-        return replace(found, numbers=numbers, misfit=learned.n_misfit)
+        return FamilySets(learned.family, parameters.boxes, others.rows, parameters.value)
+
+    def _learned_at(self, delta: float) -> LearnedNumbers | None:
+        return self.numbers if delta == self.delta else self._learned(delta)
 
     @property
     def optimum(self) -> Mapping[str, float] | None:
@@ -293,6 +318,7 @@ class RunResult(Tabular):
             visits = trial.counts.visits
             with np.errstate(divide="ignore", invalid="ignore"):
                 losses = np.where(visits > 0, c * visits.sum() / visits, np.inf)
+            losses = np.where(self.graph.to_learn, losses, 0.0)
             columns: dict[str, Any] = {"trial": np.full(len(pairs), trial.index)}
             columns |= pair_columns(self.graph, pairs)
             parts.append(pa.table(columns | {"visits": visits, "complexity": c, "loss": losses}))

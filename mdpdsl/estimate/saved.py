@@ -26,6 +26,7 @@ from mdpdsl.files import write_arrays, write_json
 from mdpdsl.formats.npz import save_model_graph
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.ends import Settled
+from mdpdsl.graph.space import BoolArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.raw_steps import RawTransitions
 from mdpdsl.logs.rejections import Rejections
@@ -70,6 +71,14 @@ def graph_with_rewards(
     return graph, f"{faults[0].message} {faults[0].witness}" if faults else None
 
 
+def guesses(counts: Counts, spaces: TransitionGraph, learned: LearnedNumbers | None) -> BoolArray:
+    """Return the pairs whose rows are not known, and were neither visited nor follow a law."""
+    found: BoolArray = (counts.visits == 0) & spaces.to_learn
+    if learned is not None:
+        found[learned.family.pairs] = False
+    return found
+
+
 def what_is_left_out(
     counts: Counts,
     model: Model,
@@ -100,9 +109,10 @@ def save_estimated_graph(
     too_large = too_large_estimate(counts, spaces, knows_support=knows_support)
     if too_large is not None:
         return {"estimate_missing": too_large, "rewards_missing": None}
-    unseen = int(np.count_nonzero(counts.visits == 0))
+    is_guess = guesses(counts, spaces, learned)
+    unseen = int(np.count_nonzero(is_guess))
     graph, missing = graph_with_rewards(counts, model, spaces, prior, knows_support, learned)
-    guessed = guessed_pairs(graph, counts.visits)
+    guessed = guessed_pairs(graph, is_guess)
     # Without a path, so that the same estimate has the same bytes in every folder.
     provenance = Provenance("", unseen, graph.n_pairs, rewards_missing=missing, guessed=guessed)
     save_model_graph(model, graph, folder / ESTIMATE, provenance)

@@ -48,7 +48,8 @@ class Explorer:
     if it says what is not known; never the other transitions. Settings are given by keyword
     (`kappa=10`, `algorithm="random"`, see `ExploreSettings`), or together as `settings`, in which
     keywords replace single ones. Random choices are drawn from the generator, or from one made with
-    `seed`.
+    `seed`. To explore for unknown numbers (`purpose="parameters"`), give a model, or a graph and
+    the `family` of its rows.
 
     Episodes may end where the model has no end. `graph` has the ends found so far; its pairs are
     the ones that can be tried.
@@ -81,9 +82,9 @@ class Explorer:
         self.generator = np.random.default_rng(seed) if generator is None else generator
         self.strategy: Strategy = strategy_for(settings, spaces.n_states)
         self.memory: Memory = _memory(spaces)
-        if family is None and isinstance(model, Model):
-            family = _law(model, settings)
-        self.episodes: Episodes | Tracking | DesignStages | None = _stages(settings, spaces, family)
+        self.episodes: Episodes | Tracking | DesignStages | None = _stages(
+            settings, model, spaces, family
+        )
         self._found = _nothing_found(spaces)
         self._is_in_episode = False
         if spaces.knowledge is None:
@@ -299,17 +300,11 @@ def _informed(settings: ExploreSettings, spaces: TransitionGraph) -> ExploreSett
     return replace(settings, most_backups=INFORMED_BACKUPS)
 
 
-def _law(model: Model, settings: ExploreSettings) -> Family | None:
-    """Return the law of a model with unknown numbers, if they are explored for."""
-    if settings.purpose is None:
-        return None
-    from mdpdsl.explore.algorithms.designed_law import law_of
-
-    return law_of(model)
-
-
 def _stages(
-    settings: ExploreSettings, spaces: TransitionGraph, family: Family | None
+    settings: ExploreSettings,
+    model: Model | TransitionGraph,
+    spaces: TransitionGraph,
+    family: Family | None,
 ) -> Episodes | Tracking | DesignStages | None:
     """Return the episodes or stages of an algorithm that has them."""
     # Imported here, as the other algorithms need no solver and start faster without it.
@@ -320,11 +315,14 @@ def _stages(
 
         return episodes_for(settings, spaces)
     if settings.purpose is not None:
+        from mdpdsl.explore.algorithms.designed_law import law_of
         from mdpdsl.explore.algorithms.experiment_design import DesignStages
 
+        if family is None and isinstance(model, Model):
+            family = law_of(model)
         if family is None:
             raise SettingsError(
-                "the model has no `unknown` numbers to explore for; declare one, as in "
+                "there are no unknown numbers to explore for; declare one in the model, as in "
                 "`unknown slip in [0, 0.5]`, or leave out `purpose=`"
             )
         return DesignStages(settings, spaces, family)

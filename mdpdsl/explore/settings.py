@@ -56,8 +56,8 @@ class ExploreSettings:
       algorithm is given; None for the rows of all pairs.
     - `criterion`: of the design for unknown numbers, `a` for the sum of their variances relative to
       their ranges, `d` for the volume of their confidence set.
-    - `mix`: the weight of rows with unknown probabilities beside the numbers, each of the two losses
-      in units of its own optimum.
+    - `mix`: the weight of rows with unknown probabilities beside the numbers, each of the two
+      losses in units of its own optimum.
     """
 
     algorithm: str = "kappa-dp"

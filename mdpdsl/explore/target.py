@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import stored_keys
@@ -42,6 +42,9 @@ from mdpdsl.runs.records import (
 from mdpdsl.simulate.failures import SimulationError
 from mdpdsl.simulate.simulate_model import simulated_system
 from mdpdsl.versions import current_versions
+
+if TYPE_CHECKING:
+    from mdpdsl.compile.family import Family
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,7 @@ class SimulatedTarget:
         """Refuse a model that cannot be explored; warn if it is hard to explore."""
         graph = self.model.graph
         require_algorithm(settings, graph.n_states, explorer)
+        require_numbers(self.model, settings)
         require_truth(self.model, "simulate", "explore a log or a live system")
         found = [require_explorable(graph, settings.simulate)]
         if settings.algorithm in EPISODIC:
@@ -188,6 +192,7 @@ class SimulatedTarget:
                     executor=trials.executor,
                     warm_start=self.warm_start,
                     bounds=bounds,
+                    family=explored_law(self.model, settings),
                     **third_party(explorer),
                 )
             except SimulationError as error:
@@ -254,6 +259,24 @@ def require_algorithm(settings: ExploreSettings, n_states: int, explorer: object
         from mdpdsl.explore.algorithms.oracle_episodes import oracle_of
 
         oracle_of(settings)
+
+
+def require_numbers(model: Model, settings: ExploreSettings) -> None:
+    """Raise SettingsError if a model has no unknown numbers, and they are to be explored for."""
+    if settings.purpose is not None and not model.checked.unknowns:
+        raise SettingsError(
+            f"{model.name} has no unknown numbers to explore for; declare one, as in "
+            "`unknown slip in [0, 0.5]`, or leave out `purpose=`"
+        )
+
+
+def explored_law(model: Model, settings: ExploreSettings) -> Family | None:
+    """Return the rows as functions of the unknown numbers, if these are explored for."""
+    if settings.purpose is None:
+        return None
+    from mdpdsl.explore.algorithms.designed_law import law_of
+
+    return law_of(model)
 
 
 def explore_record(

@@ -25,7 +25,7 @@ from mdpdsl.files import write_arrays
 from mdpdsl.formats.foreign import Format
 from mdpdsl.graph.knowledge import Knowledge
 from mdpdsl.graph.space import ActionSpace, Product, StateSpace, Variable
-from mdpdsl.graph.transition_graph import TransitionGraph
+from mdpdsl.graph.transition_graph import ROW_SUM_TOLERANCE, TransitionGraph
 
 FORMAT = "mdpdsl transition graph 1"
 
@@ -182,7 +182,7 @@ def _knowledge(graph: TransitionGraph, header: Mapping[str, Any], arrays: Arrays
         and all(len(found[name]) == start[-1] for name in KNOWLEDGE[1:5])
         and all(found[name].dtype == np.bool_ for name in KNOWLEDGE[3:])
         and bool(np.all((successor >= 0) & (successor < graph.n_states)))
-        and bool(np.all((share >= 0) & (share <= 1)))
+        and bool(np.all((share >= 0) & (share <= 1 + ROW_SUM_TOLERANCE)))
     )
     if not is_fitting:
         raise ValueError("what is known does not fit the pairs")

@@ -56,7 +56,6 @@ class Design:
     deviations: FloatArray  # [k]
     information: FloatArray  # [k, k]  M
     flat: FloatArray  # [n_flat, k]  spans what cannot be identified, in units of 1/sqrt(W)
-    worth: FloatArray  # [n_pairs]  -d log phi / dd: how much larger shares would help
     units: tuple[float, float]  # A* and L* of a mixed criterion, else 1 and 1
     residual: float  # largest imbalance of flow relative to the flow through the state
     iterations: int
@@ -132,15 +131,12 @@ def optimal_design(
     units = (1.0, 1.0)
     if task.is_mixed:
         best = []
-        for alone_parts in ((1.0, 0.0), (0.0, 1.0)):
-            alone = minimized(alone_parts, center)
+        for parts in ((1.0, 0.0), (0.0, 1.0)):
+            alone = minimized(parts, center)
             center, n_steps = alone.center, n_steps + alone.steps
             best.append(shown.losses(shares(alone.x)))
         units = (best[0][0], best[1][1])
-    parts = (1 / units[0], task.mix / units[1] if task.is_mixed else 0.0)
-    found = minimized(parts, center)
-    worth = np.zeros(graph.n_pairs)
-    worth[pairs] = len(pairs) * shown.objective(pairs, parts).at(found.x).gradient
+    found = minimized((1 / units[0], task.mix / units[1] if task.is_mixed else 0.0), center)
     multipliers = np.zeros(task.graph.n_states)
     multipliers[np.unique(task.graph.pair_state[pairs])] = found.center
     return _design(
@@ -148,7 +144,6 @@ def optimal_design(
         shares(found.x),
         units,
         status=found.status,
-        worth=worth,
         gap=found.gap,
         residual=found.residual,
         iterations=n_steps + found.steps,
@@ -189,7 +184,6 @@ def random_design(
         d,
         units,
         status=Status.OPTIMAL,
-        worth=np.zeros(graph.n_pairs),
         gap=np.inf,
         residual=0.0,
         iterations=0,

@@ -35,6 +35,12 @@ class UnknownNumber:
     high: float
     value: float | None
 
+    @property
+    def described(self) -> str:
+        """Its range, and its value for simulation: `slip in [0, 0.5], simulated with 0.2`."""
+        text = f"{self.name} in [{self.low:.6g}, {self.high:.6g}]"
+        return text if self.value is None else f"{text}, simulated with {self.value:.6g}"
+
 
 @dataclass(frozen=True)
 class KnowledgeSummary:
@@ -51,6 +57,24 @@ class KnowledgeSummary:
     def record(self) -> dict[str, Any]:
         """Return the numbers as `--json` prints them."""
         return {name: value for name, value in asdict(self).items() if name != "example"}
+
+    @property
+    def described(self) -> list[tuple[str, str]]:
+        """What is known of the transitions, in words, and what is missing to simulate them."""
+        pairs = {
+            "known": self.known,
+            "with `?`": self.open,
+            "with unknown numbers": self.laws,
+        }
+        rows = [("rows", ", ".join(f"{n:,} {what}" for what, n in pairs.items() if n))]
+        if self.unknowns:
+            rows.append(("unknown", "; ".join(number.described for number in self.unknowns)))
+        if self.joined:
+            count = "1 pair" if self.joined == 1 else f"{self.joined:,} pairs"
+            rows.append(("ambiguous", f"{count}; {self.example}"))
+        missing = [f"a value of {name}" for name in self.missing if name != "?"]
+        missing += ["the probabilities of `?`"] * ("?" in self.missing)
+        return [*rows, ("to simulate", f"missing: {', '.join(missing)}")] if missing else rows
 
 
 @dataclass(frozen=True)
@@ -137,7 +161,7 @@ def describe(model: Model) -> ModelSummary:
 def _knowledge(model: Model, graph: TransitionGraph, known: Knowledge) -> KnowledgeSummary:
     n_laws = int(np.count_nonzero(known.is_law & ~known.is_known))
     n_known = int(np.count_nonzero(known.is_known))
-    joined = np.flatnonzero(known.is_joined)
+    joined = np.flatnonzero(known.is_joined & ~known.is_known[known.entry_pair])
     example = None
     if len(joined):
         pair, successor = int(known.entry_pair[joined[0]]), int(known.successor[joined[0]])

@@ -50,13 +50,17 @@ def estimated_model(place: RunPlace, path: str, *, all_states: bool) -> StoredMo
     graph, about = read_npz(file)
     counts = read_counts(place.folder / COUNTS, graph.n_pairs, graph.n_states)
     kept = np.ones(graph.n_states, np.bool_) if all_states else reachable_states(graph)
+    stored = about.get("provenance") or {}
+    is_guess = counts.visits == 0
+    if isinstance(stored.get("guessed"), list):  # known rows, and those of laws, are no guesses
+        is_guess = np.isin(np.arange(graph.n_pairs), stored["guessed"])
     provenance = Provenance(
         path,
-        int(np.count_nonzero(counts.visits == 0)),
+        int(stored.get("unseen_pairs", np.count_nonzero(counts.visits == 0))),
         graph.n_pairs,
         int(np.count_nonzero(~kept)),
-        (about.get("provenance") or {}).get("rewards_missing"),
-        guessed_pairs(graph, counts.visits, kept),
+        stored.get("rewards_missing"),
+        guessed_pairs(graph, is_guess, kept),
     )
     source = Source((place.run.path / MODEL).read_text("utf-8"), path)
     configuration = place.configuration

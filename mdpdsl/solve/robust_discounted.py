@@ -62,7 +62,7 @@ def solve_robust_discounted(
         else:
             idle += 1
             if kept is not None:  # the jump did no good
-                run.values, may_jump = kept, False
+                run.after, may_jump = kept, False
         goes_on = watch(iterations, best)
         if best <= tolerance or not goes_on or idle > MOST_IDLE:
             break

@@ -141,6 +141,7 @@ class _Run:
         self._kept: dict[bytes, RowSets] = {}
         self._floor, self._lost = 1.0, 0.0
         self.n_cells = 0  # of all searches
+        self._is_rough = False  # whether rounding prevents precise values even at a single theta
         self._iterations, self._began = 0, time.perf_counter()
 
     def guaranteed(self, watch: Watch) -> tuple[SolveOutcome, FloatArray]:
@@ -183,7 +184,7 @@ class _Run:
             if not is_better:
                 break
         lower = found.lower
-        variant = f"one policy on {self.n_cells:,} cells of {', '.join(self._numbers.names)}"
+        variant = f"one policy, cells of {', '.join(self._numbers.names)}: {self.n_cells:,}"
         outcome = self._outcome(lower, np.maximum(lower, upper), policy, found, variant, watch)
         value = self._sign * found.bound + 0.0
         return replace(outcome, values=self._sign * lower + 0.0, value=value), found.theta
@@ -203,7 +204,7 @@ class _Run:
         upper = 0.0 - search.lower
         policy = self._solved(search.theta, search.theta, watch, is_optimistic=True)
         lower = np.minimum(upper, self._signed(policy)[0])
-        variant = f"best rows on {search.n_cells:,} cells of {', '.join(self._numbers.names)}"
+        variant = f"best rows, cells of {', '.join(self._numbers.names)}: {search.n_cells:,}"
         outcome = self._outcome(lower, upper, policy, search, variant, watch)
         value = 0.0 - self._sign * search.bound
         return replace(outcome, values=self._sign * upper + 0.0, value=value), search.theta
@@ -260,11 +261,14 @@ class _Run:
             iterations=self._iterations,
             seconds=time.perf_counter() - self._began,
         )
-        if not goes_on or search.is_close:
-            return replace(found, status=found.status if not goes_on else SolveStatus.OPTIMAL)
-        return replace(
-            found, status=SolveStatus.PRECISION, message=f"after {search.n_cells:,} cells"
-        )
+        status, message = SolveStatus.OPTIMAL, ""
+        if not goes_on:
+            status = SolveStatus.STOPPED
+        elif not search.is_close:
+            status, message = SolveStatus.PRECISION, f"after {search.n_cells:,} cells"
+        elif self._is_rough:
+            status = SolveStatus.PRECISION
+        return replace(found, status=status, message=message)
 
     def _evaluated(
         self, policy: SolveOutcome, low: FloatArray, high: FloatArray, watch: Watch
@@ -310,6 +314,8 @@ class _Run:
             watch=_silent(watch),
         )
         self._iterations += found.iterations
+        is_point = np.array_equal(low, high)
+        self._is_rough |= is_point and found.status is SolveStatus.PRECISION
         return found
 
     def _rows(self, low: FloatArray, high: FloatArray) -> SetRows:

@@ -46,7 +46,7 @@ def solve(
     robust: bool = False,
     delta: float | None = None,
     support: str | None = None,
-    shape: str = "intervals",
+    shape: str | None = None,
     constants: Mapping[str, Value] | None = None,
     method: str = "auto",
     tolerance: float | None = None,
@@ -67,9 +67,10 @@ def solve(
 
     `robust` needs an estimate or a run, and returns a `RobustSolution`: the policy that is best
     against every model that the data allow, what it is `guaranteed` to achieve with confidence
-    1 - `delta`, and what is `possible` at best. The `shape` of the sets is intervals, l1 or kl, and
-    the `support` says which successors are possible: seen, all or model. Both `delta` and `support`
-    default to those of the estimate.
+    1 - `delta`, and what is `possible` at best. The `shape` of the sets is intervals, l1 or kl (the
+    default if the model has `?`, else intervals), and the `support` says which successors are
+    possible: seen, all or model. Both `delta` and `support` default to those of the estimate. If
+    the model has unknown numbers, one value of each rules all rows.
 
     >>> import mdpdsl
     >>> solution = mdpdsl.solve(mdpdsl.load("riverswim"), discount=0.95)
@@ -103,7 +104,7 @@ def solve_file(
     robust: bool = False,
     delta: float | None = None,
     support: str | None = None,
-    shape: str = "intervals",
+    shape: str | None = None,
     constants: Mapping[str, Value] | None = None,
     method: str = "auto",
     tolerance: float | None = None,
@@ -192,9 +193,9 @@ def solved_question(
     return Solution(model, asked, flags, outcome, status)
 
 
-def sets_of(given: object, support: str | None, delta: float | None, shape: str) -> SetModel:
+def sets_of(given: object, support: str | None, delta: float | None, shape: str | None) -> SetModel:
     """Return the sets of an estimate or a run; raise SettingsError for anything else."""
-    if shape not in SHAPES:
+    if shape not in (*SHAPES, None):
         raise SettingsError(f"`shape=` cannot be {shape}; expected {', '.join(SHAPES)}")
     if delta is not None and not 0 < delta < 1:
         raise SettingsError(f"`delta=` must be between 0 and 1, not {delta}")
@@ -210,9 +211,9 @@ def sets_of(given: object, support: str | None, delta: float | None, shape: str)
     return found
 
 
-def require_plain(delta: float | None, support: str | None, shape: str) -> None:
+def require_plain(delta: float | None, support: str | None, shape: str | None) -> None:
     """Raise SettingsError if an argument is given that only sets of rows have."""
-    given = {"delta": delta, "support": support, "shape": None if shape == "intervals" else shape}
+    given = {"delta": delta, "support": support, "shape": shape}
     for name, value in given.items():
         if value is not None:
             raise SettingsError(f"`{name}=` is about sets of rows; give `robust=`, too")
@@ -222,7 +223,7 @@ def robust_answer(
     sets: SetModel,
     asked: Question,
     flags: Flags | None,
-    shape: str,
+    shape: str | None,
     method: str,
     tolerance: float | None,
     backend: str | None,
@@ -238,6 +239,7 @@ def robust_answer(
     if method != "auto" or backend is not None:
         raise SolveError("`robust=` has one method only; leave out `method=` and `backend=`")
     graph, objective, numbers = sets.model.graph, asked.objective, sets.numbers
+    shape = sets.shape if shape is None else shape
     if numbers is not None and shape != "intervals":
         raise SolveError(
             f"rows that depend on {', '.join(numbers.names)} lie in intervals; leave out `shape=`"
@@ -287,7 +289,7 @@ def robust_answer(
     text = str(status or SolveStatus.OPTIMAL)
     if status is SolveStatus.STOPPED:
         text = "interrupted" if watch.is_interrupted else "time limit"
-    elif status is SolveStatus.PRECISION and family is not None:
+    elif family is not None and any(one.message for one in outcomes):
         text = "limit of cells"
     sign = -1.0 if asked.is_minimised else 1.0
     return RobustSolution(

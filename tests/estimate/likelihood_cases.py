@@ -14,18 +14,25 @@ from mdpdsl.graph.space import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """`k` successes of `n` trials, whose chance is the product of some of the numbers."""
+    """`k` successes of `n` trials, whose chance is a product, sum, ... of some of the numbers."""
 
     k: int
     n: int
     names: tuple[str, ...] = ("p",)
-    factors: tuple[int, ...] = (0,)  # the numbers in the product
+    factors: tuple[int, ...] = (0,)  # the numbers in the chance
     low: FloatArray = field(default_factory=lambda: np.zeros(1))
     high: FloatArray = field(default_factory=lambda: np.ones(1))
     can_prove: bool = True
+    form: str = "product"  # or sum, difference, ratio
 
     def chance(self, theta: FloatArray) -> float:
-        return float(np.prod(theta[list(self.factors)]))
+        used = theta[list(self.factors)]
+        if self.form == "product":
+            return float(np.prod(used))
+        if self.form == "sum":
+            return float(used.sum())
+        first, last = float(used[0]), float(used[-1])
+        return first - last if self.form == "difference" else first / last
 
     def _log(self, p: float) -> float:
         if (self.k and p <= 0) or (self.n > self.k and p >= 1):
@@ -46,7 +53,14 @@ class Trials:
 
     def _slopes(self, theta: FloatArray) -> FloatArray:
         used = list(self.factors)
-        return np.array([np.prod(theta[[i for i in used if i != j]]) for j in used])
+        if self.form == "product":
+            return np.array([np.prod(theta[[i for i in used if i != j]]) for j in used])
+        if self.form == "sum":
+            return np.ones(len(used))
+        if self.form == "difference":
+            return np.array([1.0, -1.0])
+        first, last = theta[used]
+        return np.array([1 / last, -first / last**2])
 
     def information(self, theta: FloatArray) -> FloatArray:
         p, found = self.chance(theta), np.zeros((len(theta), len(theta)))
@@ -58,13 +72,16 @@ class Trials:
     def upper(self, low: FloatArray, high: FloatArray) -> float:
         if not self.can_prove:
             raise SolveError("these rows cannot be enclosed")
+        assert self.form == "product"
         best = self.k / max(self.n, 1)
         return self._log(float(np.clip(best, self.chance(low), self.chance(high)))) + 1e-9
 
 
 def trials(k: int, n: int, low: float = 0.0, high: float = 1.0, can_prove: bool = True) -> Trials:
     """Return the likelihood of one unknown chance."""
-    return Trials(k, n, low=np.array([float(low)]), high=np.array([float(high)]), can_prove=can_prove)
+    return Trials(
+        k, n, low=np.array([float(low)]), high=np.array([float(high)]), can_prove=can_prove
+    )
 
 
 def product_trials(k: int, n: int, names: Sequence[str] = ("gain", "load")) -> Trials:

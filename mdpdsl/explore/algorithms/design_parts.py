@@ -1,15 +1,16 @@
 """The parts of a design, to be visited one after the other.
 
-The best shares of visits may be those of several places far from each other: to change places is
+The best shares of visits may be those of several places far from each other. To change places is
 lost time, so the best design hardly ever does, and a run that followed its policy would stay in the
-first place for good. With m steps left, places are *parts* of their own if fewer than some dozens
-of transitions between them are expected. A run goes to the part with the most visits left, by the
-shortest way, and follows the shares of the design there.
+first place for good. A *part* is a set of states that a run following the design stays in for long,
+compared with the m steps left. A run goes to the part with the most visits left, by the shortest
+way, and follows the shares of the design there, until the next design says otherwise.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +19,19 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.programs.design import Design
 from mdpdsl.programs.occupancy import stationary_policy
 
-#: With this many expected transitions, chance divides visits well enough.
-ENOUGH = 30.0
-#: Parts must have this part of the worth of all visits; otherwise fewer transitions are enough, ...
-WORTH = 0.9
-#: ... by this factor, down to this number.
-FEWER = 3.0
-LEAST = 0.3
+#: With this many stays in a place, the next designs make up for how chance divides the visits.
+ENOUGH = 5.0
+#: Shorter stays are no reason to treat places separately.
+SHORT = 50.0
+#: Shares are followed in the states that are to be visited as often as this in the steps left, ...
+ONCE = 1.0
+#: ... and in those that have this part of all visits. A design that is only almost the best has tiny
+#: shares elsewhere, which say little.
+CORE = 0.995
 
 #: The shortest way is computed for at most so many steps.
 MOST_STEPS = 3_000
-#: It is found when times change by less than this.
+#: It is found when the times change by less than this.
 SETTLED = 1e-6
 
 
@@ -46,57 +49,65 @@ def next_part(graph: TransitionGraph, design: Design, spread: float, steps: floa
 
     `graph` is closed; a share `spread` of the visits goes to all pairs.
     """
-    d = (1 - spread) * design.occupancy + spread * design.central
-    number = design_parts(graph, d, steps, design.worth)
-    policy = stationary_policy(graph, d)
-    n_parts = int(number.max()) + 1
-    if n_parts == 0:
-        return Part(policy, 1.0, 0)
-    shares = np.bincount(number[number >= 0], _of_states(graph, d)[number >= 0])
+    number, visits = (
+        design_parts(graph, design.occupancy, steps),
+        _of_states(graph, design.occupancy),
+    )
+    inside = number >= 0
+    shares = np.bincount(number[inside], visits[inside])
     chosen = int(np.argmax(shares))
-    is_there = number == chosen
+    is_there = _core(number == chosen, visits, steps)
     is_usable = np.ones(graph.n_pairs, np.bool_)
     is_usable[design.left_out] = False
     way = shortest_way(graph, is_there, is_usable)
-    policy = np.where(is_there[graph.pair_state], policy, 0.0)
+    d = (1 - spread) * design.occupancy + spread * design.central
+    policy = np.where(is_there[graph.pair_state], stationary_policy(graph, d), 0.0)
     policy[way[~is_there]] = 1.0
-    return Part(policy, float(shares[chosen] / shares.sum()), n_parts)
+    return Part(policy, float(shares[chosen] / shares.sum()), len(shares))
 
 
-def design_parts(
-    graph: TransitionGraph, d: FloatArray, steps: float, worth: FloatArray
-) -> IntArray:
-    """Return the number of the part that each state is in, -1 if it is in none, [n_states].
+def design_parts(graph: TransitionGraph, d: FloatArray, steps: float) -> IntArray:
+    """Return the number of the part that each state is in, -1 if it is never visited, [n_states].
 
-    A part is a set of states between which enough transitions are expected.
+    States are joined until stays are long: each set of states with short stays joins the one that
+    it leads to most often. Two parts with long stays are never joined.
     """
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array, csr_array
     from scipy.sparse.csgraph import connected_components
 
-    n_successors = np.diff(graph.successor_start)
-    pair = np.repeat(np.arange(graph.n_pairs), n_successors)
-    flow = csr_array(
-        (steps * d[pair] * graph.probability, (graph.pair_state[pair], graph.successor)),
-        shape=(graph.n_states, graph.n_states),
-    )
-    flow.sum_duplicates()
-    entries = flow.tocoo()
-    (row, column), amount = entries.coords, entries.data
-    valued = _of_states(graph, d * worth)
-    enough = ENOUGH
+    S = graph.n_states
+    pair = np.repeat(np.arange(graph.n_pairs), np.diff(graph.successor_start))
+    amount = d[pair] * graph.probability
+    row, column = graph.pair_state[pair], graph.successor
+    visits = _of_states(graph, d)
+    label: Any = np.arange(S)
+    long = max(steps / ENOUGH, SHORT)
     while True:
-        kept = amount >= enough
-        edges = csr_array((np.ones(int(kept.sum())), (row[kept], column[kept])), shape=flow.shape)
-        _, label = connected_components(edges, connection="strong")
-        size = np.bincount(label)
-        stays = np.zeros(graph.n_states, np.bool_)
-        stays[row[kept & (row == column)]] = True
-        is_inside = (size[label] > 1) | stays
-        if valued[is_inside].sum() >= WORTH * valued.sum() or enough < LEAST:
-            number = np.full(graph.n_states, -1)
-            number[is_inside] = np.unique(label[is_inside], return_inverse=True)[1]
-            return number
-        enough /= FEWER
+        n = int(label.max()) + 1
+        entries = (amount, (label[row], label[column]))
+        flow = csr_array(coo_array(entries, shape=(n, n)))
+        flow.setdiag(0.0)
+        leaving: FloatArray = np.asarray(flow.sum(axis=1))
+        is_short = (leaving > 0) & (np.bincount(label, visits, minlength=n) < long * leaving)
+        if not is_short.any():
+            break
+        target = np.asarray(flow.argmax(axis=1)).ravel()
+        origin = np.flatnonzero(is_short)
+        joined = csr_array((np.ones(len(origin)), (origin, target[origin])), shape=(n, n))
+        label = connected_components(joined, connection="weak")[1][label]
+    is_visited = np.bincount(label, visits) > 0
+    number = np.where(is_visited, np.cumsum(is_visited) - 1, -1)
+    return np.asarray(number[label])
+
+
+def _core(is_inside: BoolArray, visits: FloatArray, steps: float) -> BoolArray:
+    """Return the states of a part in which to follow the design, [n_states]."""
+    states = np.flatnonzero(is_inside)
+    order = states[np.argsort(-visits[states], kind="stable")]
+    total = np.cumsum(visits[order])
+    core = is_inside & (steps * visits >= ONCE)
+    core[order[: int(np.searchsorted(total, CORE * total[-1])) + 1]] = True
+    return core
 
 
 def shortest_way(graph: TransitionGraph, is_there: BoolArray, is_usable: BoolArray) -> IntArray:
@@ -124,4 +135,5 @@ def shortest_way(graph: TransitionGraph, is_there: BoolArray, is_usable: BoolArr
 
 
 def _of_states(graph: TransitionGraph, of_pairs: FloatArray) -> FloatArray:
-    return np.bincount(graph.pair_state, of_pairs, minlength=graph.n_states)
+    found = np.bincount(graph.pair_state, of_pairs, minlength=graph.n_states)
+    return np.asarray(found, dtype=np.float64)

@@ -15,6 +15,7 @@ import numpy as np
 
 from mdpdsl.compile.family import Family
 from mdpdsl.compile.model import Model
+from mdpdsl.diagnostics import ModelError
 from mdpdsl.estimate.count_likelihood import CountLikelihood
 from mdpdsl.estimate.likelihood import climb, search
 from mdpdsl.graph.convert import scaled_rows
@@ -25,10 +26,9 @@ from mdpdsl.graph.transition_graph import TransitionGraph
 
 #: Up to this many visits, the centre of the ranges is a start of the search for an estimate, too.
 FEW_VISITS = 1_000
-#: Estimates keep off the ends of a range, where probabilities may be 0, by this part of it, ...
-MARGIN = 0.01
-#: ... and by no more than this over the number of visits.
-VISITS_FOR_MARGIN = 0.5
+#: Numbers keep off the ends of their ranges by this many deviations: where a few visits have not
+#: shown an outcome, it seems impossible, and the information of a visit infinite.
+MARGIN = 0.5
 #: Before any data, a number is about this part of its range from the centre.
 PRIOR_DEVIATION = 0.3
 #: The visits that an arrival never seen counts as, if a state is two.
@@ -37,7 +37,16 @@ UNSEEN = 1e-9
 
 def law_of(model: Model) -> Family | None:
     """Return the rows of a model as functions of its unknown numbers; None if it has none."""
-    return Family(model.checked, model.graph) if model.checked.unknowns else None
+    if not model.checked.unknowns:
+        return None
+    graph = model.graph
+    if graph.knowledge is None:  # a log has shown ends, and the graph has only what the log says
+        source, parameters = model.source, model.checked.parameters
+        try:
+            graph = Model(source, parameters, keeps_all_states=True).graph
+        except ModelError:
+            graph = Model(source, parameters).graph
+    return Family(model.checked, graph)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +75,11 @@ class SeenLaw:
         return np.isin(self.pair, self.family.pairs)
 
     @cached_property
+    def is_open(self) -> BoolArray:
+        """Which pairs have rows of unknown probabilities that follow no law, [n_pairs]."""
+        return np.asarray(self.family.graph.to_learn[self.pair] & ~self.is_law)
+
+    @cached_property
     def likelihood(self) -> CountLikelihood:
         """The likelihood of the numbers, given the counts."""
         own, counts = self.family.graph, self.counts
@@ -81,13 +95,19 @@ class SeenLaw:
         return np.asarray(mean[self.pair])
 
     def rows(self, theta: FloatArray) -> Any:
-        """Return the rows at theta, sparse, [n_pairs, n_states]; empty where there is no law."""
+        """Return the rows of the law at theta and those known, sparse, [n_pairs, n_states].
+
+        The others are empty.
+        """
         from scipy.sparse import csr_array
 
-        family = self.family
-        shape = (family.graph.n_pairs, family.graph.n_states)
-        pair = family.pairs[family.entry_row]
-        P = csr_array((family.probabilities(theta), (pair, family.successor)), shape=shape)
+        own, family = self.family.graph, self.family
+        assert own.knowledge is not None
+        probability = own.knowledge.share.astype(np.float64)
+        probability[~own.knowledge.is_known[own.knowledge.entry_pair]] = 0.0
+        probability[family.entries] = family.probabilities(theta)
+        entries = (probability, own.knowledge.successor, own.knowledge.successor_start)
+        P = csr_array(entries, shape=(own.n_pairs, own.n_states))
         rows = csr_array(P[self.pair] @ self._arrivals)
         rows.eliminate_zeros()
         total = np.asarray(rows.sum(axis=1))
@@ -105,7 +125,7 @@ class SeenLaw:
         S = self.spaces.n_states
         seen = np.bincount(self.counts.successor, self.counts.count, minlength=S) + UNSEEN
         shape = (self.family.graph.n_states, S)
-        matrix = csr_array((seen, (self.state, np.arange(S))), shape=shape)
+        matrix: Any = csr_array((seen, (self.state, np.arange(S))), shape=shape)
         total = np.asarray(matrix.sum(axis=1))
         return scaled_rows(matrix, 1 / np.where(total > 0, total, 1.0))
 
@@ -132,12 +152,12 @@ def guess(likelihood: CountLikelihood, before: FloatArray | None) -> Guess:
         if before is None or n <= FEW_VISITS:
             peaks.append(search(likelihood, theta))
         theta = max(peaks, key=lambda peak: peak.value).theta
-    margin = width * min(MARGIN, VISITS_FOR_MARGIN / (1 + n))
-    theta = np.clip(theta, low + margin, high - margin)
     information = np.diag(1 / (PRIOR_DEVIATION * width) ** 2)
     if n > 0:
         information = information + likelihood.information(theta)
     deviations = np.sqrt(np.diag(np.linalg.inv(information)))
     around = np.concatenate([np.diag(deviations), -np.diag(deviations)])
+    margin = MARGIN * deviations
+    theta = np.clip(theta, low + margin, high - margin)
     points = np.clip(np.vstack([theta, theta + around]), low + margin, high - margin)
     return Guess(theta, deviations, points)

@@ -159,14 +159,13 @@ class DesignStages:
         left: int,
     ) -> DesignStage:
         """Design the steps left, and let the memory follow the design."""
-        is_open = self.spaces.to_learn & ~seen.is_law
         design = optimal_design(
             graph,
             information,
             self.family.names,
             range_weights(self.family.low, self.family.high),
             criterion=self.settings.criterion,
-            need=np.where(is_open, planning_bounds(memory.visits, memory.squares), 0.0),
+            need=np.where(seen.is_open, planning_bounds(memory.visits, memory.squares), 0.0),
             mix=self.settings.mix,
             visits=memory.visits.astype(np.float64),
             steps_left=float(left),

@@ -97,7 +97,7 @@ class LiveLoop:
         if explorer is None:
             explorer = third_party_explorer(settings.algorithm)
         if explorer is None:
-            self.explorer = Explorer(graph, settings, _generator(seed, 0))
+            self.explorer = Explorer(model, settings, _generator(seed, 0))
         else:
             self.explorer = PlainExplorer(explorer, graph, settings, _generator(seed, 0))
         _compile(graph, seed)

@@ -25,7 +25,9 @@ from mdpdsl.explore.target import (
     Trials,
     explore_record,
     explore_run,
+    explored_law,
     require_algorithm,
+    require_numbers,
     third_party,
     trial_record,
     warn,
@@ -69,6 +71,7 @@ class ReplayedTarget:
     def require(self, settings: ExploreSettings, explorer: object | None = None) -> None:
         """Refuse an unknown explorer; warn if one is slow."""
         require_algorithm(settings, self.queues.graph.n_states, explorer)
+        require_numbers(self.model, settings)
         if settings.algorithm in EPISODIC:
             from mdpdsl.explore.floor import slow_oracle
 
@@ -106,6 +109,7 @@ class ReplayedTarget:
                 progress=trials_progress(update, n_steps * trials.number, len(queues.measured)),
                 executor=trials.executor,
                 bounds=bounds,
+                family=explored_law(self.model, settings),
                 **third_party(explorer),
             )
 

@@ -1,7 +1,11 @@
-"""A short run of `tests/fuzz.py`; the long ones are run by hand."""
+"""A short run of `tests/fuzz.py`; the long ones are run by hand.
+
+`MDPDSL_FUZZ=10000` sets the number of inputs that leave something open.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +18,7 @@ from mdpdsl.syntax.parse import parse
 from tests import fuzz
 
 NUMBER = 1_200
+N_OPEN = int(os.environ.get("MDPDSL_FUZZ", "1000"))
 SEED = 20_250
 PROPERTIES_MODEL = """
 mdp m
@@ -36,6 +41,28 @@ def test_every_broken_model_gets_diagnostics_or_a_sound_graph() -> None:
     if failures:
         first = fuzz.describe(fuzz.minimise(failures[0]), SEED)
         pytest.fail(f"{len(failures)} of {NUMBER} inputs fail, the first:\n{first}")
+
+
+def test_every_broken_model_that_leaves_something_open_gets_diagnostics_or_a_sound_graph() -> None:
+    failures = list(fuzz.fuzz(range(N_OPEN), SEED, fuzz.make_open_input))
+    if failures:
+        first = fuzz.describe(fuzz.minimise(failures[0]), SEED)
+        pytest.fail(f"{len(failures)} of {N_OPEN} inputs fail, the first:\n{first}")
+
+
+def test_many_inputs_leave_something_open_and_still_build() -> None:
+    n_open = n_true = 0
+    for index in range(300):
+        source = Source(fuzz.make_open_input(SEED, index), "input")
+        try:
+            model = Model(source, most_states=fuzz.MOST_STATES)
+            knowledge = model.graph.knowledge
+        except ModelError:
+            continue
+        n_open += knowledge is not None
+        n_true += knowledge is not None and knowledge.has_truth
+    assert n_open > 60
+    assert 20 < n_true < n_open - 20
 
 
 def test_the_inputs_are_neither_all_broken_nor_all_well_formed() -> None:

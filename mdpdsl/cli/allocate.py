@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mdpdsl.cli.console import print_json, print_table, progress
+from mdpdsl.cli.design_options import design_options, deviation_rows, require_purpose
 from mdpdsl.cli.options import (
     json_option,
     learn_option,
@@ -19,13 +20,17 @@ from mdpdsl.cli.options import (
     parsed_kappa,
     print_model_warnings,
     quiet_option,
+    whole_number,
 )
 from mdpdsl.graph.complexity import RATES
 
 if TYPE_CHECKING:
+    from mdpdsl.solve.allocate_numbers import ExperimentDesign
     from mdpdsl.solve.allocate_visits import Allocation
 
 FILES = (".npz", ".csv")
+#: The pairs of an experiment that are printed.
+MOST_LISTED = 5
 
 
 @click.command("allocate")
@@ -87,6 +92,13 @@ FILES = (".npz", ".csv")
     metavar="SECONDS",
     help="Stop after this time, with what is known by then.",
 )
+@design_options
+@click.option(
+    "steps",
+    "--steps",
+    type=whole_number,
+    help="With --for parameters: steps of the experiment.  [default: the model's, or 100_000]",
+)
 @overwrite_option
 @model_options
 @learn_option
@@ -103,6 +115,10 @@ def command(
     method: str,
     backend: str,
     time_limit: float | None,
+    purpose: str | None,
+    criterion: str | None,
+    mix: float | None,
+    steps: int | None,
     overwrite: bool,
     parameters: dict[str, str],
     all_states: bool,
@@ -116,6 +132,10 @@ def command(
     No explorer can do better than its L_Worst (--kappa inf) and L_Avg (--kappa 2 --distance
     root-l2). By default, kappa is that of the model's `explore` block, or 1. The gap is certified:
     it bounds the relative distance of the objective from the best.
+
+    With --for parameters, find the best experiment for the model's unknown numbers instead, and
+    how well it and random actions determine them. MODEL may be a run: then it is the best for the
+    values estimated there.
     """
     from mdpdsl.files import require_absent
     from mdpdsl.solve.allocate_visits import allocate
@@ -126,6 +146,9 @@ def command(
         if path is not None:
             require_absent(path, overwrite)
     is_quiet = is_quiet or as_json
+    require_purpose(purpose, criterion, mix)
+    if purpose is None and steps is not None:
+        raise click.UsageError("--steps is about --for parameters; give that, too")
     loaded = load_model(model, parameters, all_states, max_states, learn=learn, is_quiet=is_quiet)
     found = allocate(
         loaded,
@@ -135,6 +158,7 @@ def command(
         component=component,
         method=method,
         backend=backend,
+        **({} if purpose is None else _asked(purpose, criterion, mix, steps)),
         time_limit=time_limit,
         progress=progress(is_quiet),
     )
@@ -152,9 +176,37 @@ def command(
     sys.exit(0 if found.is_optimal else 1)
 
 
-def _print(found: Allocation, written: list[Path]) -> None:
+def _asked(
+    purpose: str, criterion: str | None, mix: float | None, steps: int | None
+) -> dict[str, Any]:
+    given = {"criterion": criterion, "mix": mix, "steps": steps}
+    return {"purpose": purpose} | {k: v for k, v in given.items() if v is not None}
+
+
+def _print_design(found: ExperimentDesign, written: list[Path]) -> None:
     from mdpdsl.graph.describe import pair_text
 
+    graph, d = found.model.graph, found.occupancy
+    most = (-d).argsort(kind="stable")[:MOST_LISTED].tolist()
+    rows: list[tuple[str, str | None]] = [
+        ("experiment", f"{found.steps:,} steps, {found.criterion.upper()}-optimal"),
+        ("rows with ?", None if found.mix is None else f"count with weight {found.mix:g}"),
+        ("status", f"{found.status} ({found.iterations} steps, {found.seconds:.3f} s)"),
+        ("gap", f"{found.gap:.1e} at most, relative"),
+        *deviation_rows(found),
+        *(("most visits", f"{d[pair]:.3g}  {pair_text(graph, pair)}") for pair in most),
+        *(("written to", str(path)) for path in written),
+    ]
+    print_table(f"{found.model.name} ({graph.hash})", rows)
+
+
+def _print(found: Allocation | ExperimentDesign, written: list[Path]) -> None:
+    from mdpdsl.graph.describe import pair_text
+    from mdpdsl.solve.allocate_numbers import ExperimentDesign
+
+    if isinstance(found, ExperimentDesign):
+        _print_design(found, written)
+        return
     graph, d = found.model.graph, found.occupancy
     name = "max c/d" if math.isinf(found.kappa) else "sum c log d" if found.kappa == 1 else "F"
     most, rarest = found.extremes

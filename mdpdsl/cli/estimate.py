@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from mdpdsl.cli.console import (
     progress,
     several,
 )
+from mdpdsl.cli.design_options import print_numbers
 from mdpdsl.cli.options import (
     clip_option,
     cluster_option,
@@ -37,12 +37,9 @@ from mdpdsl.cli.options import (
 
 if TYPE_CHECKING:
     from mdpdsl.estimate.estimate_logs import Estimate
-    from mdpdsl.runs.records import EstimateRecord
 
 #: The speed is printed for logs of at least this many rows.
 LARGE_LOG = 100_000
-#: How many rows that contradict a law are printed.
-PRINTED_MISFITS = 5
 
 
 @click.command("estimate")
@@ -175,7 +172,7 @@ def _print(found: Estimate) -> None:
         ],
     )
     print_rejections(summary.rejected, summary.examples, summary.clipped)
-    _print_numbers(summary)
+    print_numbers(found.numbers)
     if against is not None:
         click.echo("impossible in the model:")
         for each in against.examples:
@@ -184,36 +181,3 @@ def _print(found: Estimate) -> None:
         return
     print_unseen(found.graph, found.counts)
     print_missing(summary.estimate_missing, summary.rewards_missing)
-
-
-def _print_numbers(summary: EstimateRecord) -> None:
-    """Print the unknown numbers with their deviations and intervals, and where they do not fit."""
-    from mdpdsl.compile.set_model import interval_text
-
-    if summary.numbers is None:
-        return
-    source = "" if summary.numbers_source == "counts" else f", from {summary.numbers_source}"
-    click.echo(f"\nunknown numbers (intervals hold {summary.holds}{source})")
-    width = max(len(each.name) for each in summary.numbers)
-    for each in summary.numbers:
-        if each.value is None or each.low is None or each.high is None:
-            click.echo(f"  {each.name:{width}}  no value in its range fits")
-            continue
-        digits = _digits(each.value, each.deviation)
-        spread = "" if each.deviation is None else f" ± {each.deviation:.2g}"
-        inside = interval_text(each.low, each.high)
-        click.echo(f"  {each.name:{width}}  {each.value:.{digits}g}{spread}, in {inside}")
-    for note in summary.notes or ():
-        click.echo(f"  note: {note}")
-    for row in (summary.misfit or ())[:PRINTED_MISFITS]:
-        click.echo(f"  misfit: {row.text}")
-    left = len(summary.misfit or ()) - PRINTED_MISFITS
-    if left > 0:
-        click.echo(f"  and {left:,} more rows that contradict the law")
-
-
-def _digits(value: float, deviation: float | None) -> int:
-    """Return how many digits of a value matter, given its deviation."""
-    if value == 0 or not deviation:
-        return 4
-    return max(2, min(12, 2 + math.ceil(math.log10(abs(value) / deviation))))

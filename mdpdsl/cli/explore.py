@@ -21,6 +21,7 @@ from mdpdsl.cli.console import (
     progress,
     several,
 )
+from mdpdsl.cli.design_options import print_numbers
 from mdpdsl.cli.explorer_options import (
     log_options,
     named_logs,
@@ -124,9 +125,9 @@ def _print(run: ExploreRun) -> None:
         print_rejections(summary.rejected or {}, summary.examples or {}, summary.clipped or {})
         print_unseen(run.graph, run.counts)
     if run.kind == "explore" and run.optimum_reason is not None:
-        reason = as_flags(run.optimum_reason)
-        click.echo(f"note: no optimum to compare with: {reason}", err=True)
+        click.echo(f"note: no optimum to compare with: {as_flags(run.optimum_reason)}", err=True)
     print_missing(run.summary.estimate_missing, run.summary.rewards_missing)
+    print_numbers(run.numbers)
     trials = run.summary.trials
     ends = {(trial.ended, trial.distance_to_log) for trial in trials}
     if run.kind == "replay" and len(trials) > 1 and len(ends) == 1:
@@ -150,6 +151,7 @@ def _simulated_rows(run: ExploreRun, summary: ExploreRecord) -> list[tuple[str, 
         ("L_Worst", figure(summary.worst, summary.worst_se) + _times(run, "worst")),
         ("L_Avg", figure(summary.average, summary.average_se) + _times(run, "average")),
         ("error", None if error is None else f"{error:.3g} mean of ||P - P_hat||^2"),
+        ("design", None if run.design_ratio is None else f"{run.design_ratio:.2f} times the best"),
         *_bound_rows(run, summary),
         ("speed", f"{summary.steps_per_second:,.0f} steps/s"),
         ("run", str(run.path)),

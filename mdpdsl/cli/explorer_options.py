@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from mdpdsl.cli.design_options import design_options
 from mdpdsl.cli.options import (
     clip_option,
     cluster_option,
@@ -25,7 +26,7 @@ def setting_options(function: F) -> F:
     """Add the settings of all explorers, and those of explorers that plan with an oracle."""
     for option in (*reversed(_SETTINGS), *reversed(_ORACLE)):
         function = option(function)
-    return function
+    return design_options(function)
 
 
 def log_options(function: F) -> F:

@@ -35,6 +35,7 @@ from mdpdsl.estimate.contradictions import contradiction_text
 from mdpdsl.estimate.estimate_records import estimate_record, mixed_text, states_text
 from mdpdsl.estimate.intervals import SETS
 from mdpdsl.estimate.learned_numbers import (
+    LawFit,
     LearnedNumbers,
     has_laws,
     learned_numbers,
@@ -102,6 +103,11 @@ class Estimate(RunResult):
         """The estimates of the model's unknown numbers; None if it has none."""
         return self.learned
 
+    @cached_property
+    def law(self) -> LawFit | None:
+        """The rows of laws at the most likely values of the unknown numbers."""
+        return None if self.learned is None else self.learned.law
+
     @property
     def _raw_steps(self) -> RawTransitions | None:
         return self.steps
@@ -162,7 +168,7 @@ class Estimate(RunResult):
                 self.model,
                 self.prior,
                 self.rejections,
-                self.learned,
+                self.law,
             )
             if self.learned is not None:
                 write_arrays(run.path / NUMBERS, self.learned.arrays())

@@ -19,12 +19,14 @@ from mdpdsl.compile.family import Family
 from mdpdsl.estimate.count_likelihood import CountLikelihood
 from mdpdsl.estimate.likelihood import Likelihood
 from mdpdsl.estimate.parameter_estimate import ParameterEstimate, parameter_estimate
+from mdpdsl.estimate.parameter_fit import fit
 from mdpdsl.estimate.raw_law import NoRawLaw, raw_law
 from mdpdsl.estimate.raw_likelihood import RawLikelihood
 from mdpdsl.estimate.raw_misfit import raw_misfit
 from mdpdsl.estimate.row_fit import Misfit, holm, row_misfit
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.describe import pair_text
+from mdpdsl.graph.space import FloatArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.logs.raw_steps import RawTransitions
 
@@ -32,6 +34,21 @@ from mdpdsl.logs.raw_steps import RawTransitions
 MISFIT_LEVEL = 0.01
 
 COUNTS, RAW = "counts", "raw values"
+
+
+@dataclass(frozen=True, eq=False)
+class LawFit:
+    """The most likely values of unknown numbers, and the rows that follow from them."""
+
+    family: Family
+    theta: FloatArray  # [k]  NaN if no values fit
+
+    def rows_of_laws(self, graph: TransitionGraph) -> TransitionGraph:
+        """Return a graph over the same pairs, with the rows of laws at these values.
+
+        It is returned as it is if no values fit the data.
+        """
+        return graph if np.isnan(self.theta).any() else self.family.graph_at(self.theta, graph)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +79,10 @@ class LearnedNumbers:
             notes.append(self.note)
         return tuple(notes)
 
-    def rows_of_laws(self, graph: TransitionGraph) -> TransitionGraph:
-        """Return a graph over the same pairs, with the rows of laws at the most likely values.
-
-        It is returned as it is if no values fit the data.
-        """
-        theta = self.parameters.value
-        return graph if np.isnan(theta).any() else self.family.graph_at(theta, graph)
+    @property
+    def law(self) -> LawFit:
+        """The rows at the most likely values."""
+        return LawFit(self.family, self.parameters.value)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return everything but the family as plain arrays; see `from_arrays`."""
@@ -117,6 +131,20 @@ def has_laws(graph: TransitionGraph) -> bool:
     return graph.knowledge is not None and bool(graph.knowledge.is_law.any())
 
 
+def fitted_law(
+    model: CheckedModel,
+    graph: TransitionGraph,
+    counts: Counts,
+    steps: RawTransitions | None = None,
+) -> LawFit | None:
+    """Return the most likely values of unknown numbers, without sets; None if there are none."""
+    if not has_laws(graph) or counts.n_transitions == 0:
+        return None
+    family = Family(model, graph)
+    likelihood, _ = _likelihood(model, family, graph, counts, steps)
+    return LawFit(family, fit(likelihood).theta)
+
+
 def numbers_risk(graph: TransitionGraph, delta: float) -> float:
     """Return the share of delta that the unknown numbers have: half if other rows are open, too."""
     knowledge = graph.knowledge
@@ -131,14 +159,17 @@ def learned_numbers(
     counts: Counts,
     delta: float,
     steps: RawTransitions | None = None,
+    *,
+    is_finite: bool = False,
 ) -> LearnedNumbers:
     """Estimate the unknown numbers of a model from counts over a graph's pairs, or from raw steps.
 
     The graph must have laws; the data may have shown no ends that it does not declare. `delta` is
-    the risk of all sets of the run.
+    the risk of all sets of the run. `is_finite` says that the finite model itself was simulated, so
+    that counts say all.
     """
     family = Family(model, graph)
-    likelihood, note = _likelihood(model, family, graph, counts, steps)
+    likelihood, note = _likelihood(model, family, graph, counts, steps, is_finite)
     found = parameter_estimate(likelihood, numbers_risk(graph, delta))
     if isinstance(likelihood, RawLikelihood):
         misfit = _raw_misfit(likelihood, found, graph)
@@ -153,9 +184,10 @@ def _likelihood(
     graph: TransitionGraph,
     counts: Counts,
     steps: RawTransitions | None,
+    is_finite: bool = False,
 ) -> tuple[Likelihood, str | None]:
     """Return the likelihood of raw steps if that is possible, else of counts, and why."""
-    if not any(variable.kind == "real" for variable in model.states.variables):
+    if is_finite or not any(variable.kind == "real" for variable in model.states.variables):
         return CountLikelihood(family, counts, graph), None
     if steps is None:
         reason = "only the cells of states are known"

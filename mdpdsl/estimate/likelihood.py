@@ -1,9 +1,9 @@
 """Log-likelihoods of unknown numbers in given ranges, and how to climb them.
 
-All steps are in units of the ranges, u in [0, 1]^k. `search` runs L-BFGS-B (Byrd et al. 1995),
-`climb` is Fisher scoring: u moves by I(u)^-1 l'(u), projected onto the box, where I is the Fisher
-information, and halves the step until l grows. Numbers at an end of their range stay there while l
-falls towards the inside.
+All steps are in units of the ranges, u in [0, 1]^k. `climb` is Fisher scoring: u moves by
+I(u)^-1 l'(u), projected onto the box, where I is the Fisher information, and halves the step until
+l grows. Numbers at an end of their range stay there while l falls towards the inside. `search` does
+the same from afar, and runs L-BFGS-B (Byrd et al. 1995) where scoring does not arrive.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 
 from mdpdsl.graph.space import BoolArray, FloatArray
 
-#: Scoring stops when the next step would gain less than this.
-LEAST_GAIN = 1e-10
+#: Scoring stops when the next step would gain less than this; it has arrived if no step is possible
+#: and the next one would have gained less than that.
+LEAST_GAIN, LITTLE_GAIN = 1e-10, 1e-4
 MOST_STEPS, MOST_HALVINGS = 60, 40
 
 #: A step along a direction without information is that of information 1/100: a deviation of ten
@@ -82,54 +83,15 @@ class Peak:
 
 def search(likelihood: Likelihood, start: FloatArray) -> Peak:
     """Return a local maximum, from a start that may be far from it."""
-    from scipy.optimize import minimize
-
-    low, width = likelihood.low, likelihood.high - likelihood.low
-    start_value = likelihood.value(start)
-    # Line searches need a number where the data are impossible.
-    worst = abs(start_value) + 1e6 * (1 + abs(start_value))
-
-    def objective(u: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = likelihood.value_and_gradient(low + width * u)
-        if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return worst, np.zeros_like(u)
-        return -value, -gradient * width
-
-    bounds = [(MARGIN, 1 - MARGIN)] * len(low)
-    u = np.clip((start - low) / width, MARGIN, 1 - MARGIN)
-    done = minimize(
-        objective,
-        u,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"ftol": 1e-12, "gtol": 1e-7, "maxiter": 200},
-    )
-    theta = np.clip(low + width * np.asarray(done.x), low, likelihood.high)
-    return climb(likelihood, theta if likelihood.value(theta) > start_value else start)
+    peak, has_arrived = _climbed(likelihood, start, None)
+    if has_arrived or not np.isfinite(peak.value):
+        return peak
+    return climb(likelihood, _quasi_newton(likelihood, peak))
 
 
 def climb(likelihood: Likelihood, start: FloatArray, free: BoolArray | None = None) -> Peak:
     """Return a local maximum over the free numbers, from a start that is close to it."""
-    low, high = likelihood.low, likelihood.high
-    width = high - low
-    theta, tried = start.copy(), 0
-    value, gradient = likelihood.value_and_gradient(theta)
-    while np.isfinite(value) and tried < MOST_STEPS:
-        tried += 1
-        step = _scoring_step(likelihood, theta, gradient * width, free)
-        if gradient * width @ step < LEAST_GAIN:
-            break
-        for halving in range(MOST_HALVINGS):
-            moved = np.clip(theta + width * step * 0.5**halving, low, high)
-            new_value = likelihood.value(moved)
-            if new_value > value:
-                break
-        else:
-            break
-        theta = moved
-        value, gradient = likelihood.value_and_gradient(theta)
-    return Peak(theta, value, gradient)
+    return _climbed(likelihood, start, free)[0]
 
 
 def scaled_information(likelihood: Likelihood, theta: FloatArray) -> FloatArray:
@@ -196,3 +158,55 @@ def _scoring_step(
         values = np.maximum(values, LEAST_INFORMATION)
         step[chosen] = vectors @ ((vectors.T @ gradient[chosen]) / values)
     return step
+
+
+def _climbed(
+    likelihood: Likelihood, start: FloatArray, free: BoolArray | None
+) -> tuple[Peak, bool]:
+    """Climb by Fisher scoring, and return whether it has arrived at a maximum."""
+    low, high = likelihood.low, likelihood.high
+    width, theta = high - low, start.copy()
+    value, gradient = likelihood.value_and_gradient(theta)
+    has_arrived = False
+    for _ in range(MOST_STEPS if np.isfinite(value) else 0):
+        step = _scoring_step(likelihood, theta, gradient * width, free)
+        gain = float(gradient * width @ step)
+        has_arrived = gain < LEAST_GAIN
+        if has_arrived:
+            break
+        for halving in range(MOST_HALVINGS):
+            moved = np.clip(theta + width * step * 0.5**halving, low, high)
+            if likelihood.value(moved) > value:
+                break
+        else:
+            has_arrived = gain < LITTLE_GAIN
+            break
+        theta = moved
+        value, gradient = likelihood.value_and_gradient(theta)
+    return Peak(theta, value, gradient), has_arrived
+
+
+def _quasi_newton(likelihood: Likelihood, peak: Peak) -> FloatArray:
+    """Return a better point by L-BFGS-B, or the same one."""
+    from scipy.optimize import minimize
+
+    low, width = likelihood.low, likelihood.high - likelihood.low
+    # Line searches need a number where the data are impossible.
+    worst = abs(peak.value) + 1e6 * (1 + abs(peak.value))
+
+    def objective(u: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = likelihood.value_and_gradient(low + width * u)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return worst, np.zeros_like(u)
+        return -value, -gradient * width
+
+    done = minimize(
+        objective,
+        np.clip((peak.theta - low) / width, MARGIN, 1 - MARGIN),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(MARGIN, 1 - MARGIN)] * len(low),
+        options={"ftol": 1e-12, "gtol": 1e-7, "maxiter": 200},
+    )
+    theta = np.clip(low + width * np.asarray(done.x), low, likelihood.high)
+    return theta if likelihood.value(theta) > peak.value else peak.theta

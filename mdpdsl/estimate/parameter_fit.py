@@ -1,12 +1,11 @@
 """Unknown numbers that fit the data best, and how well the data determine each of them.
 
-theta maximises the log-likelihood l over the box of the declared ranges; all work is in units of
-these ranges, u in [0, 1]^k. L-BFGS-B (Byrd et al. 1995) starts from the centre and the best points
-of a Latin hypercube; Fisher scoring, u + I(u)^-1 l'(u) projected onto the box, polishes what it
-finds. I is the Fisher information of all data, sum T(s,a) F(s,a). The deviations are the roots of
-the diagonal of I^-1, restricted to the numbers that are not at an end of their range. A number at
-an end has as its deviation the distance over which l falls by 1/2, as it would for a normal law. A
-number in a flat direction, along which the data say the same, has an infinite one.
+theta maximises the log-likelihood l over the box of the declared ranges. Fisher scoring, with
+L-BFGS-B in reserve (`likelihood`), starts from the centre and from the best points of a Latin
+hypercube. I is the Fisher information of all data, sum T(s,a) F(s,a). The deviations are the roots
+of the diagonal of I^-1, restricted to the numbers that are not at an end of their range. The
+deviation of a number at an end is half the distance over which l falls by 2, as with a normal law.
+A number in a flat direction, along which the data say the same, has an infinite one.
 """
 
 from __future__ import annotations

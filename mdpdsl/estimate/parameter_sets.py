@@ -34,7 +34,7 @@ SMALL = 1 / 6
 
 #: The ends of a number's interval are sharp to this, in deviations: if it is the only one, and if
 #: there are several. The set is about seven deviations wide.
-SHARP, SHARP_TOGETHER = 1e-3, 2e-2
+SHARP, SHARP_TOGETHER = 1e-3, 5e-2
 
 #: The most boxes of a cover, and the most bounds that one end of the hull may take.
 MOST_BOXES, MOST_BOUNDS = 2_000, 300
@@ -152,6 +152,8 @@ def _cut_by_tangents(
                 if not np.isfinite(inner[j]) or inner[j] == ends[j]:
                     continue
                 c = profile.point(float(inner[j]))
+                if np.isnan(c).any():
+                    continue
                 value, slope = likelihood.value_and_gradient(c)
                 if not sign * slope[j] > 0:
                     continue

@@ -64,7 +64,8 @@ def mixture_regret(counts: Counts, n_possible: IntArray) -> FloatArray:
     total = np.minimum(n_possible, PRIOR_WEIGHT).astype(np.float64)  # of the prior's parameters
     pair, k = entry_pairs(counts.successor_start), counts.count.astype(np.float64)
     each = (total / n_possible)[pair]
-    largest = row_sums(pair, xlogy(k, k / np.maximum(n[pair], 1.0)), len(n))
+    logs = np.asarray(xlogy(k, k / np.maximum(n[pair], 1.0)), np.float64)
+    largest = row_sums(pair, logs, len(n))
     gained: FloatArray = gammaln(k + each) - gammaln(each)
     seen = row_sums(pair, gained, len(n))
     mixed: FloatArray = gammaln(total) - gammaln(n + total) + seen

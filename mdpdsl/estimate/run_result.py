@@ -38,7 +38,7 @@ from mdpdsl.runs.records import RunConfiguration
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from mdpdsl.estimate.learned_numbers import LearnedNumbers
+    from mdpdsl.estimate.learned_numbers import LawFit, LearnedNumbers
     from mdpdsl.logs.raw_steps import RawTransitions
 
 
@@ -123,7 +123,14 @@ class RunResult(Tabular):
         found = estimated_graph(
             self.counts, self.graph, self.prior, knows_support=self.knows_support
         )
-        return found if self.numbers is None else self.numbers.rows_of_laws(found)
+        return found if self.law is None else self.law.rows_of_laws(found)
+
+    @cached_property
+    def law(self) -> LawFit | None:
+        """The rows of laws at the most likely values of the unknown numbers."""
+        from mdpdsl.estimate.learned_numbers import fitted_law
+
+        return fitted_law(self.model.checked, self.graph, self.counts, self._raw_steps)
 
     @cached_property
     def numbers(self) -> LearnedNumbers | None:
@@ -141,7 +148,16 @@ class RunResult(Tabular):
 
         if not has_laws(self.graph) or self.counts.n_transitions == 0:
             return None
-        return learned_numbers(self.model.checked, self.graph, self.counts, delta, self._raw_steps)
+        settings = self.configuration.settings
+        is_finite = self.kind == "explore" and settings.get("simulate", "model") == "model"
+        return learned_numbers(
+            self.model.checked,
+            self.graph,
+            self.counts,
+            delta,
+            self._raw_steps,
+            is_finite=is_finite,
+        )
 
     @property
     def _raw_steps(self) -> RawTransitions | None:
@@ -155,10 +171,10 @@ class RunResult(Tabular):
         if too_large is not None:
             raise SettingsError(f"there is no estimate: {too_large}")
         graph, missing = graph_with_rewards(
-            self.counts, self.model, self.graph, self.prior, knows, self.numbers
+            self.counts, self.model, self.graph, self.prior, knows, self.law
         )
         kept = np.ones(graph.n_states, np.bool_) if all_states else reachable_states(graph)
-        is_guess = guesses(self.counts, self.graph, self.numbers)
+        is_guess = guesses(self.counts, self.graph, self.law)
         provenance = Provenance(
             str(self.path or self.label),
             int(np.count_nonzero(is_guess)),
@@ -169,8 +185,9 @@ class RunResult(Tabular):
         )
         model, checked = self.model, self.model.checked
         if checked.unknowns:  # the estimate has its own values, and never the truth
-            own = {} if self.numbers is None else self.numbers.values
-            names = {each.name for each in checked.unknowns}
+            own, names = {}, [each.name for each in checked.unknowns]
+            if self.law is not None:
+                own = dict(zip(names, self.law.theta.tolist(), strict=True))
             given = {k: v for k, v in checked.parameters.items() if k not in names}
             checked = replace(checked, parameters=given | own)
         return StoredModel(checked, model.source, restrict(graph, kept), provenance)
@@ -207,9 +224,8 @@ class RunResult(Tabular):
         numbers = self.family_sets(sets)
         if numbers is not None:
             learned = self._learned_at(sets.delta)
-            return replace(
-                found, numbers=numbers, misfit=0 if learned is None else learned.n_misfit
-            )
+            assert learned is not None
+            return replace(found, numbers=numbers, misfit=learned.n_misfit)
         # Balls take no notice of known shares, which intervals do.
         is_partly_known = bool(knowledge.share[~knowledge.is_known[knowledge.entry_pair]].any())
         has_balls = sets.kind == "time-uniform" and not is_partly_known

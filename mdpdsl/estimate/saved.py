@@ -21,7 +21,7 @@ from mdpdsl.estimate.confidence_sets import (
     settled_sets,
 )
 from mdpdsl.estimate.empirical import estimated_graph, too_large_estimate
-from mdpdsl.estimate.learned_numbers import LearnedNumbers
+from mdpdsl.estimate.learned_numbers import LawFit, LearnedNumbers
 from mdpdsl.files import write_arrays, write_json
 from mdpdsl.formats.npz import save_model_graph
 from mdpdsl.graph.counts import Counts
@@ -61,21 +61,21 @@ def graph_with_rewards(
     spaces: TransitionGraph,
     prior: float,
     knows_support: bool = False,
-    learned: LearnedNumbers | None = None,
+    law: LawFit | None = None,
 ) -> tuple[TransitionGraph, str | None]:
     """Return the estimate over some spaces, and why it has no rewards, if they are missing."""
     estimated = estimated_graph(counts, spaces, prior, knows_support=knows_support)
-    if learned is not None:
-        estimated = learned.rows_of_laws(estimated)
+    if law is not None:
+        estimated = law.rows_of_laws(estimated)
     graph, faults = with_transition_rewards(model.checked, estimated)
     return graph, f"{faults[0].message} {faults[0].witness}" if faults else None
 
 
-def guesses(counts: Counts, spaces: TransitionGraph, learned: LearnedNumbers | None) -> BoolArray:
+def guesses(counts: Counts, spaces: TransitionGraph, law: LawFit | None) -> BoolArray:
     """Return the pairs whose rows are not known, and were neither visited nor follow a law."""
     found: BoolArray = (counts.visits == 0) & spaces.to_learn
-    if learned is not None:
-        found[learned.family.pairs] = False
+    if law is not None:
+        found[law.family.pairs] = False
     return found
 
 
@@ -103,15 +103,15 @@ def save_estimated_graph(
     spaces: TransitionGraph,
     prior: float,
     knows_support: bool = False,
-    learned: LearnedNumbers | None = None,
+    law: LawFit | None = None,
 ) -> dict[str, str | None]:
     """Write the estimate of a model; return why it or its rewards are missing, if they are."""
     too_large = too_large_estimate(counts, spaces, knows_support=knows_support)
     if too_large is not None:
         return {"estimate_missing": too_large, "rewards_missing": None}
-    is_guess = guesses(counts, spaces, learned)
+    is_guess = guesses(counts, spaces, law)
     unseen = int(np.count_nonzero(is_guess))
-    graph, missing = graph_with_rewards(counts, model, spaces, prior, knows_support, learned)
+    graph, missing = graph_with_rewards(counts, model, spaces, prior, knows_support, law)
     guessed = guessed_pairs(graph, is_guess)
     # Without a path, so that the same estimate has the same bytes in every folder.
     provenance = Provenance("", unseen, graph.n_pairs, rewards_missing=missing, guessed=guessed)
@@ -189,7 +189,7 @@ def save_estimate(
     model: Model,
     prior: float,
     rejected: Rejections,
-    learned: LearnedNumbers | None = None,
+    law: LawFit | None = None,
 ) -> dict[str, str | None]:
     """Write the files of a run; return why the estimate or its rewards are missing, if they are."""
     counts = settled.counts
@@ -216,4 +216,4 @@ def save_estimate(
     }
     write_json(folder / REJECTED, {"rejected": rejected.counts, "examples": examples})
     knows = sets.support == "model"
-    return save_estimated_graph(folder, counts, model, settled.graph, prior, knows, learned)
+    return save_estimated_graph(folder, counts, model, settled.graph, prior, knows, law)

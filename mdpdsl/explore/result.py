@@ -15,6 +15,7 @@ from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import StoredModel
 from mdpdsl.diagnostics import ModelError, RunError, SolveError
 from mdpdsl.estimate.estimate_logs import Estimate, open_estimate
+from mdpdsl.estimate.learned_numbers import fitted_law, has_laws
 from mdpdsl.estimate.metrics import Measures, history_arrays, measure
 from mdpdsl.estimate.reference import (
     Reference,
@@ -136,8 +137,26 @@ class ExploreRun(RunResult):
             **asdict(self.settings),
             "horizon": self.settings.horizon_text,
             **encoded(self.summary),
+            **self._about_numbers(),
             "run": None if self.path is None else str(self.path),
         }
+
+    def _about_numbers(self) -> dict[str, Any]:
+        """Return what the first trial says of unknown numbers; nothing if there are none."""
+        if not has_laws(self.graph) or self.numbers is None:
+            return {}
+        return {
+            "numbers": self.numbers.parameters.records(),
+            "notes": list(self.numbers.notes),
+            "design_ratio": self.design_ratio,
+        }
+
+    @cached_property
+    def design_ratio(self) -> float | None:
+        """The criterion of a run for parameters over its optimum at the truth, mean over trials."""
+        from mdpdsl.explore.design_ratio import design_ratio
+
+        return design_ratio(self)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> ExploreRun:
         """Write a folder that `mdpdsl.open_run` reads; return the result with its path.
@@ -175,7 +194,10 @@ def save_results(run: RunDirectory, result: ExploreRun) -> ExploreRun:
         folder = run.trial(trial.index)
         save_counts(trial.counts, folder / COUNTS)
         write_arrays(folder / METRICS, dict(trial.metrics))
-        save_estimated_graph(folder, trial.counts, result.model, result.graph, result.prior)
+        law = fitted_law(result.model.checked, result.graph, trial.counts)
+        save_estimated_graph(
+            folder, trial.counts, result.model, result.graph, result.prior, law=law
+        )
         if (folder / EPISODES).exists():
             assert result.summary is not None
             _write_gaps(folder / EPISODES, result.summary.utility_optimum)
@@ -187,6 +209,8 @@ def _write_gaps(path: Path, optimum: float | None) -> None:
     """Add U* and the gap U* - U, which the paper's theorem bounds, to a record of episodes."""
     episodes = json.loads(path.read_text("utf-8"))["episodes"]
     for episode in episodes:
+        if "utility" not in episode:  # stages of a design for unknown numbers
+            return
         known = optimum is not None and episode["utility"] is not None
         episode["gap"] = optimum - episode["utility"] if known else None
     write_json(path, {"utility_optimum": optimum, "episodes": episodes})

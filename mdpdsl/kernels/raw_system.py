@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mdpdsl.compile.branch_probabilities import PROBABILITY_TOLERANCE
 from mdpdsl.compile.bytecode import Instructions
 from mdpdsl.compile.system import (
     ACTION,
@@ -38,7 +39,6 @@ from mdpdsl.compile.system import (
     RawSystem,
     SystemTables,
 )
-from mdpdsl.compile.branch_probabilities import PROBABILITY_TOLERANCE
 from mdpdsl.graph.space import SET_TOLERANCE, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.kernels.compiled import entry, inner

@@ -19,6 +19,8 @@ def explorer_label(algorithm: str, kappa: float, horizon: object = None) -> str:
 
 def settings_label(settings: Mapping[str, Any]) -> str:
     """Return the label of a run with these settings."""
+    if settings.get("purpose") is not None:
+        return f"{settings['algorithm']} for {settings['purpose']}"
     return explorer_label(
         str(settings["algorithm"]), float(settings.get("kappa", 1)), settings.get("horizon")
     )

@@ -6,45 +6,41 @@ Pairs whose rows the model file states need no visits, and have no part in the m
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from mdpdsl.compile.model import Model, as_model
 from mdpdsl.compile.stored import stored_keys
 from mdpdsl.compile.truth import require_truth
-from mdpdsl.diagnostics import FormatError, SettingsError
-from mdpdsl.files import require_absent, write_arrays, write_text
-from mdpdsl.formats.policy_files import save_policy
+from mdpdsl.diagnostics import SettingsError
 from mdpdsl.graph.complexity import RATES, complexity, squared_l2_complexity
-from mdpdsl.graph.policy import Policy
 from mdpdsl.graph.space import BoolArray, IntArray
-from mdpdsl.graph.tables import Tabular, pair_csv, pair_records, pair_table
+from mdpdsl.graph.tables import pair_records
 from mdpdsl.programs.allocation import Allocation as Shares
 from mdpdsl.programs.allocation import optimal_allocation
-from mdpdsl.programs.occupancy import stationary_policy
-from mdpdsl.programs.program import Status, load_backend
+from mdpdsl.programs.newton import Watch
+from mdpdsl.programs.program import load_backend
 from mdpdsl.progress import Progress, shown
 from mdpdsl.representation import represented
+from mdpdsl.solve.allocate_numbers import PURPOSES, ExperimentDesign, experiment_design
+from mdpdsl.solve.visit_shares import VisitShares
 from mdpdsl.versions import current_versions
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from mdpdsl.compile.model import Estimating
 
 METHODS = ("newton", "lp")
-SUFFIXES = (".npz", ".csv")
 
 #: Pairs listed at each end.
 N_LISTED = 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Allocation(Shares, Tabular):
+class Allocation(Shares, VisitShares):
     """The best shares of visits of a model, how good they are, and a bound on the gap to the best.
 
     No explorer can do better than its `worst` (kappa = inf) and `average` (kappa = 2 with the
@@ -55,17 +51,6 @@ class Allocation(Shares, Tabular):
     distance: str
     method: str
 
-    @property
-    def is_optimal(self) -> bool:
-        """Whether the gap is within the tolerance."""
-        return self.status is Status.OPTIMAL
-
-    @cached_property
-    def policy(self) -> Policy:
-        """The policy whose visits have these shares."""
-        graph = self.model.graph
-        return Policy(self.model.name, graph.hash, stationary_policy(graph, self.occupancy))
-
     @cached_property
     def extremes(self) -> tuple[list[int], list[int]]:
         """The pairs with the most visits, and those with the fewest among those in need."""
@@ -75,30 +60,6 @@ class Allocation(Shares, Tabular):
         in_need = np.setdiff1d(np.flatnonzero(d > 0), others)
         rarest = in_need[np.argsort(d[in_need], kind="stable")][:N_LISTED]
         return most.tolist(), rarest.tolist()
-
-    def table(self) -> pa.Table:
-        """Return one row for each pair: its share of all visits, and of the visits of its state."""
-        columns = {"occupancy": self.occupancy, "probability": self.policy.probability}
-        return pair_table(self.model.graph, columns)
-
-    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the shares: `.npz` or `.csv`."""
-        path = Path(path)
-        if path.suffix not in SUFFIXES:
-            raise FormatError(f"{path}: takes a file ending in {' or '.join(SUFFIXES)}")
-        require_absent(path, overwrite)
-        graph, shares = self.model.graph, {"occupancy": self.occupancy}
-        if path.suffix == ".csv":
-            write_text(path, pair_csv(graph, shares))
-        else:
-            kind = {"kind": np.array("occupancy"), "hash": np.array(graph.hash)}
-            write_arrays(path, kind | shares)
-        return path
-
-    def save_policy(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the policy: `.npz`, `.csv` or `.json`."""
-        save_policy(self.policy, self.model.graph, Path(path), overwrite=overwrite)
-        return Path(path)
 
     def record(self) -> dict[str, Any]:
         """Return the results as `--json` prints them."""
@@ -137,6 +98,39 @@ class Allocation(Shares, Tabular):
         return represented("allocation_html", self)
 
 
+@overload
+def allocate(
+    model: Model | Estimating,
+    *,
+    kappa: float | None = ...,
+    distance: str = ...,
+    recurrent: bool = ...,
+    component: int | None = ...,
+    method: str = ...,
+    backend: str | None = ...,
+    time_limit: float | None = ...,
+    progress: bool | Progress | None = ...,
+    purpose: None = ...,
+) -> Allocation: ...
+
+
+@overload
+def allocate(
+    model: Model | Estimating,
+    *,
+    recurrent: bool = ...,
+    component: int | None = ...,
+    time_limit: float | None = ...,
+    progress: bool | Progress | None = ...,
+    purpose: str,
+    criterion: str = ...,
+    weights: str | Mapping[str, float] | None = ...,
+    mix: float = ...,
+    steps: int | None = ...,
+    identifiable: bool = ...,
+) -> ExperimentDesign: ...
+
+
 def allocate(
     model: Model | Estimating,
     *,
@@ -148,7 +142,13 @@ def allocate(
     backend: str | None = None,
     time_limit: float | None = None,
     progress: bool | Progress | None = None,
-) -> Allocation:
+    purpose: str | None = None,
+    criterion: str = "a",
+    weights: str | Mapping[str, float] | None = None,
+    mix: float = 1.0,
+    steps: int | None = None,
+    identifiable: bool = False,
+) -> Allocation | ExperimentDesign:
     """Find the best possible allocation of visits for a known model.
 
     `kappa` is 1 or more, or `math.inf` for the worst case; it defaults to the one in the model's
@@ -156,11 +156,32 @@ def allocate(
     `component` chooses the part of the model to stay in. The method lp solves kappa = inf as a
     linear program.
 
+    With `purpose="parameters"`, find the best experiment of so many `steps` for the unknown
+    numbers: `criterion` a minimises the sum of their variances, with `weights` (`range`, `value` or
+    one for each name), d the volume of their confidence set. `mix` is the weight of rows of unknown
+    probabilities beside the numbers. `identifiable` leaves out what no experiment can show.
+
     >>> import math, mdpdsl
     >>> best = mdpdsl.allocate(mdpdsl.load("riverswim"), kappa=math.inf)
     >>> round(best.worst, 2), best.gap < 1e-6
     (3.78, True)
     """
+    if purpose is not None:
+        if purpose not in PURPOSES:
+            raise SettingsError(f"there is no purpose `{purpose}`; there is {PURPOSES[0]}")
+        with shown(progress, "designing") as update:
+            return experiment_design(
+                model,
+                criterion=criterion,
+                weights=weights,
+                mix=mix,
+                steps=steps,
+                identifiable=identifiable,
+                recurrent=recurrent,
+                component=component,
+                time_limit=time_limit,
+                watch=_watch(update),
+            )
     allocated = as_model(model)
     if component is not None and not recurrent:
         raise SettingsError("`component=` needs `recurrent=`")
@@ -190,13 +211,18 @@ def allocate(
             component=component,
             time_limit=time_limit,
             backend=load_backend(backend or "highs") if method == "lp" else None,
-            watch=None
-            if update is None
-            else lambda steps, gap: update(steps, None, f"gap {gap:.1e}"),
+            watch=_watch(update),
         )
     values = {field.name: getattr(shares, field.name) for field in fields(Shares)}
     values["average"] = shares.average * _average_factor(learned, shares.left_out, recurrent)
     return Allocation(**values, model=allocated, distance=distance, method=method)
+
+
+def _watch(update: Progress | None) -> Watch | None:
+    """Return what shows the gap after every step."""
+    if update is None:
+        return None
+    return lambda steps, gap: update(steps, None, f"gap {gap:.1e}")
 
 
 def _average_factor(learned: BoolArray, left_out: IntArray, recurrent: bool) -> float:

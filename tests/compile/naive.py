@@ -1,7 +1,8 @@
 """An independent interpreter of finite models: one state at a time, in plain Python.
 
 It walks the syntax tree, not the compiler's terms, and supports finite variables, discrete noise,
-`on` lines, equations without cycles, restarts, ends, rewards and labels.
+`on` lines, equations without cycles, restarts, ends, rewards and labels. Unknown numbers and `?`
+have the values that they are simulated with.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ class NaiveModel:
         self.lets = {let.name.text: let.value for let in self._all(ast.Let)}
         for param in self._all(ast.Param):
             self.constants[param.name.text] = self.value(param.value, {})
+        for unknown in self._all(ast.Unknown):  # as they are simulated
+            assert unknown.value is not None
+            self.constants[unknown.name.text] = self.value(unknown.value, {})
         self.domains = {s.name.text: self._domain(s.domain) for s in self._all(ast.State)}
         self.names = list(self.domains)
         self.actions = list(self._action_envs())
@@ -182,6 +186,8 @@ class NaiveModel:
 
     def value(self, expression: ast.Expr, env: Env) -> Any:
         match expression:
+            case ast.Open(value=ast.Expr() as truth):
+                return self.value(truth, env)
             case ast.Number():
                 return int(expression.value) if expression.is_whole else expression.value
             case ast.Boolean():

@@ -160,3 +160,8 @@ class Bounded:
 
     def upper(self, low: FloatArray, high: FloatArray) -> float:
         return self.inner.upper(low[: -self.extra], high[: -self.extra])
+
+
+def inverse(matrix: FloatArray) -> FloatArray:
+    """Return the inverse of a matrix."""
+    return np.asarray(np.linalg.inv(matrix), np.float64)

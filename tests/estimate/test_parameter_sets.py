@@ -17,7 +17,14 @@ from mdpdsl.estimate.parameter_estimate import parameter_estimate
 from mdpdsl.estimate.parameter_fit import fit
 from mdpdsl.estimate.parameter_sets import Boxes, cover, numerical_cover
 from mdpdsl.graph.space import FloatArray
-from tests.estimate.likelihood_cases import Bounded, Normal, Trials, product_trials, trials
+from tests.estimate.likelihood_cases import (
+    Bounded,
+    Normal,
+    Trials,
+    inverse,
+    product_trials,
+    trials,
+)
 
 #: Mixed likelihoods are at most this much too small, in logs, and never too large.
 ACCURACY = 1.2e-3
@@ -38,7 +45,7 @@ def is_slightly_less(found: float, exact: float, accuracy: float = ACCURACY) -> 
 def random_normal(k: int, seed: int) -> tuple[Normal, FloatArray]:
     root = np.random.default_rng(seed).normal(size=(k, k))
     covariance = 1e-4 * (root @ root.T + 0.3 * np.eye(k))
-    likelihood = Normal(np.full(k, 0.5), np.linalg.inv(covariance), np.zeros(k), np.ones(k))
+    likelihood = Normal(np.full(k, 0.5), inverse(covariance), np.zeros(k), np.ones(k))
     return likelihood, covariance
 
 
@@ -87,7 +94,7 @@ def test_correlated_numbers_may_be_cut_by_their_ranges(mean: tuple[float, float]
 
     area = quad(density, 0, 1, limit=400, epsabs=1e-15, points=np.linspace(0.1, 0.9, 9))[0]
     exact = np.log(area) + np.log(spread * np.sqrt(2 * np.pi))
-    likelihood = Normal(np.array(mean), np.linalg.inv(covariance), np.zeros(2), np.ones(2))
+    likelihood = Normal(np.array(mean), inverse(covariance), np.zeros(2), np.ones(2))
     assert is_slightly_less(mixed(likelihood), float(exact))
 
 
@@ -242,7 +249,7 @@ def test_sets_hold_at_every_look_as_often_as_promised() -> None:
     @cache
     def misses(k: int, n: int) -> bool:
         likelihood = trials(k, n, 0.0, 0.5)
-        return likelihood.value(np.array([truth])) < mixed(likelihood) + np.log(delta)
+        return bool(likelihood.value(np.array([truth])) < mixed(likelihood) + np.log(delta))
 
     slips = np.random.default_rng(5).random((n_runs, looks[-1])) < truth
     counts = np.cumsum(slips, axis=1)[:, np.array(looks) - 1]

@@ -12,7 +12,14 @@ from mdpdsl.diagnostics import SettingsError
 from mdpdsl.estimate.parameter_estimate import ParameterEstimate, parameter_estimate
 from mdpdsl.estimate.parameter_fit import fit
 from mdpdsl.graph.space import FloatArray
-from tests.estimate.likelihood_cases import Bounded, Normal, Trials, product_trials, trials
+from tests.estimate.likelihood_cases import (
+    Bounded,
+    Normal,
+    Trials,
+    inverse,
+    product_trials,
+    trials,
+)
 
 #: Fits are exact to this, in deviations.
 EXACT = 1e-4
@@ -23,7 +30,7 @@ def normal(mean: FloatArray, seed: int = 0) -> tuple[Normal, FloatArray]:
     k = len(mean)
     root = np.random.default_rng(seed).normal(size=(k, k))
     covariance = 1e-4 * (root @ root.T + np.eye(k))
-    return Normal(mean, np.linalg.inv(covariance), np.zeros(k), np.ones(k)), covariance
+    return Normal(mean, inverse(covariance), np.zeros(k), np.ones(k)), covariance
 
 
 def impossible() -> Trials:
@@ -68,6 +75,18 @@ def test_the_others_are_fitted_best_if_one_is_at_its_end() -> None:
     assert found.theta == pytest.approx([0, 0.5 + 0.02 * slope])
     conditional = covariance[1, 1] - covariance[0, 1] * slope
     assert found.deviations[1] == pytest.approx(np.sqrt(conditional))
+
+
+def test_a_maximum_is_found_if_the_information_misleads() -> None:
+    """Scoring takes tiny steps, so that L-BFGS-B has to help."""
+
+    class Misled(Normal):
+        def information(self, theta: FloatArray) -> FloatArray:
+            return 1e6 * self.precision
+
+    likelihood, _ = normal(np.array([0.3, 0.6]))
+    misled = Misled(likelihood.mean, likelihood.precision, likelihood.low, likelihood.high)
+    assert fit(misled).theta == pytest.approx(likelihood.mean, abs=1e-4)
 
 
 def test_a_fit_is_the_same_every_time() -> None:

@@ -25,7 +25,7 @@ ENOUGH = 5.0
 SHORT = 50.0
 #: Shares are followed in the states that are to be visited as often as this in the steps left, ...
 ONCE = 1.0
-#: ... and in those that have this part of all visits. A design that is only almost the best has tiny
+#: ... and in those that have this part of all visits. A design that is almost the best has tiny
 #: shares elsewhere, which say little.
 CORE = 0.995
 

@@ -26,6 +26,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from mdpdsl.compile.family import Family
+from mdpdsl.estimate.metrics import utility
 from mdpdsl.explore.algorithms import common_strategy
 from mdpdsl.explore.algorithms.design_parts import next_part
 from mdpdsl.explore.algorithms.designed_law import SeenLaw, guess
@@ -72,6 +73,7 @@ class DesignStage:
     steps: int  # its length
     theta: Mapping[str, float]  # the estimate
     deviations: Mapping[str, float]  # of the estimate, from the data and the ranges
+    utility: float | None  # U_kappa(d_hat) with the true c, if known and finite
     objective: float | None = None  # the criterion at the end of the budget, as designed
     gap: float | None = None
     status: str | None = None
@@ -112,6 +114,7 @@ class DesignStages:
             steps=lasts,
             theta=dict(zip(names, found.theta.tolist(), strict=True)),
             deviations=dict(zip(names, found.deviations.tolist(), strict=True)),
+            utility=self._utility(memory, c),
         )
         try:
             graph = planning_graph(memory, counts, seen, found.theta)
@@ -137,6 +140,11 @@ class DesignStages:
         """Continue after saved stages; return the strategy to continue with."""
         self.records = [DesignStage(**record) for record in records]
         return self._followed(self.records[-1]) if self.records else strategy
+
+    def _utility(self, memory: Memory, c: FloatArray | None) -> float | None:
+        done = int(memory.integers[TIME])
+        T_plus = np.maximum(memory.visits, self.settings.epsilon)
+        return None if c is None or done == 0 else utility(T_plus / done, c, self.settings.kappa)
 
     def _lengths(self, done: int) -> tuple[int, int]:
         """Return the number of steps a design is followed for, and the number it is made for."""

@@ -13,9 +13,11 @@ from mdpdsl.diagnostics import SettingsError, did_you_mean
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.graph.space import BoolArray
 from mdpdsl.report.figures.colours import COLOUR_MAP, ColourRange, colour_ranges
+from mdpdsl.report.figures.likelihood_profiles import LIKELIHOOD, has_profiles, profile_panels
 from mdpdsl.report.figures.pair_figures import pair_figures
 from mdpdsl.report.figures.plane_map import PlaneMap, plane_of
 from mdpdsl.report.figures.plot_lines import plot_ratios, plot_series
+from mdpdsl.report.figures.plot_profiles import plot_profiles
 from mdpdsl.report.figures.plot_style import GREY, HATCH, INK, QUIET, new_figure, tick_cells
 from mdpdsl.report.figures.series import (
     KINDS,
@@ -43,6 +45,7 @@ FIGURES = {
     "loss": "c/d_hat = n c/T over two variables",
     "error": "estimation errors over two variables",
     "radius": "l1 radii of confidence sets over two variables (estimates and live runs)",
+    "likelihood": "profile likelihoods of the unknown numbers, with their intervals",
     "graph": "the graph of the model",
 }
 DOTS_PER_INCH = 200
@@ -62,6 +65,8 @@ def available_figures(runs: Sequence[RunResult]) -> list[str]:
         found.append("ratios")
     for run in runs:
         found += [name for name in pair_figures(run) if name not in found]
+    if any(has_profiles(run) for run in runs):
+        found.append(LIKELIHOOD)
     return [*found, "graph"]
 
 
@@ -90,6 +95,15 @@ def draw_figure(
         return plot_series(kind, lines, places)
     if name == "ratios":
         return plot_ratios(runs, labels)
+    if name == LIKELIHOOD:
+        panels = profile_panels(runs, labels)
+        if not panels:
+            raise FigureError("no values of the unknown numbers fit the data of these runs")
+        if len(panels) > MOST_PANELS:
+            raise FigureError(
+                f"{len(panels)} numbers are too many for a picture; the limit is {MOST_PANELS}"
+            )
+        return plot_profiles(panels)
     if name == "graph":
         if len(runs) > 1:
             raise FigureError("the graph shows a single run; choose one")

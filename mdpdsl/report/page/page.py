@@ -17,6 +17,7 @@ from mdpdsl.report.figures.pair_figures import pair_figures
 from mdpdsl.report.figures.plane_map import PlaneMap, plane_of
 from mdpdsl.report.figures.series import unique_labels
 from mdpdsl.report.markup import text
+from mdpdsl.report.page.numbers_section import numbers_section
 from mdpdsl.report.page.run_sections import (
     graph_section,
     notes,
@@ -118,7 +119,9 @@ def _overview(runs: Sequence[RunResult], labels: Sequence[str], name: str) -> st
 
 
 def _details(run: RunResult, label: str, maps: str, graph: str, *, is_alone: bool) -> str:
+    numbers = numbers_section(run)
     parts = [
+        f"<h2>Unknown numbers</h2>{numbers}" if numbers else "",
         f"<h2>Maps</h2>{maps}",
         f'<h2>Worst pairs</h2><p class="quiet">The least well-known pairs, with the largest '
         f"n{run.reference.symbol}/T.</p>{pairs_section(run)}",

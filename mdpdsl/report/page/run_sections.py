@@ -9,10 +9,12 @@ from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.graph.appearance import MOST_STATES
 from mdpdsl.graph.describe import states_and_ends
 from mdpdsl.graph.space import Value
+from mdpdsl.report.figures.likelihood_profiles import true_values
 from mdpdsl.report.figures.pair_figures import pair_figures, worst_pairs
 from mdpdsl.report.figures.plane_map import value_text
 from mdpdsl.report.graph.picture import inline_svg
 from mdpdsl.report.markup import definitions, number, percent, table, text
+from mdpdsl.report.page.numbers_section import rows_by_knowledge
 from mdpdsl.report.repeat import repeating_command
 
 LISTED_PAIRS = 15
@@ -156,8 +158,12 @@ def settings_section(run: RunResult) -> str:
         ("size", f"{states_and_ends(graph)}, {graph.n_pairs:,} pairs"),
         ("what", text(f"{_DOINGS[run.kind]}{_system(run)}")),
     ]
-    if configuration.parameters:
-        rows.append(("parameters", text(_listed(configuration.parameters))))
+    known = rows_by_knowledge(run)
+    if known is not None:
+        rows.append(("rows", text(known)))
+    parameters = _parameters(run)
+    if parameters:
+        rows.append(("parameters", text(_listed(parameters))))
     settings = {k: v for k, v in configuration.settings.items() if k != "files"}
     rows.append(("settings", text(_listed(settings))))
     if configuration.property is not None:
@@ -180,6 +186,12 @@ def settings_section(run: RunResult) -> str:
         else '<p class="quiet">The run was started from a program; run that program again.</p>'
     )
     return definitions(rows) + f'<p class="quiet">To repeat this run:</p>{again}'
+
+
+def _parameters(run: RunResult) -> dict[str, Any]:
+    """Return the parameters, with unknown numbers only if the run was simulated with them."""
+    unknown = {each.name for each in run.model.checked.unknowns} - set(true_values(run))
+    return {k: v for k, v in run.configuration.parameters.items() if k not in unknown}
 
 
 def _title(run: RunResult) -> str:

@@ -1,6 +1,6 @@
-"""What it is worth to say what is known: unknown numbers and probabilities, estimated and designed for.
+"""What it is worth to say what is known: unknown numbers and probabilities.
 
-    python benchmarks/numbers.py [lake] [pendulum] [design] [--seeds N] [--json]
+    python benchmarks/knowledge.py [lake] [pendulum] [design] [--seeds N] [--json]
 
 * lake: FrozenLake and 6,210 random transitions. The guaranteed probability of reaching the goal if
   one slip rules all rows, if only the neighbours are known (`?`), and if nothing is; and how often

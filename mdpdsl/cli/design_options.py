@@ -1,0 +1,95 @@
+"""Options of the commands that design experiments for unknown numbers, and what they print."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from mdpdsl.estimate.learned_numbers import LearnedNumbers
+    from mdpdsl.solve.allocate_numbers import ExperimentDesign
+
+#: How many rows that contradict a law are printed.
+PRINTED_MISFITS = 5
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def design_options(function: F) -> F:
+    """Add the purpose of an experiment, and how experiments for unknown numbers are judged."""
+    for option in (
+        click.option(
+            "mix",
+            "--mix",
+            type=click.FloatRange(0),
+            help="With --for parameters: weight of rows with `?`, each loss in units of its own "
+            "optimum.  [default: 1]",
+        ),
+        click.option(
+            "criterion",
+            "--criterion",
+            type=click.Choice(["a", "d"]),
+            help="With --for parameters: a for the sum of variances in units of the ranges, d for "
+            "the volume of the confidence set.  [default: a]",
+        ),
+        click.option(
+            "purpose",
+            "--for",
+            type=click.Choice(["parameters"]),
+            help="Explore for the model's unknown numbers, rather than for all rows alike.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def require_purpose(purpose: str | None, criterion: str | None, mix: float | None) -> None:
+    """Refuse options about unknown numbers without that purpose."""
+    for name, value in (("--criterion", criterion), ("--mix", mix)):
+        if purpose is None and value is not None:
+            raise click.UsageError(f"{name} is about unknown numbers; give --for parameters, too")
+
+
+def deviation_rows(found: ExperimentDesign) -> list[tuple[str, str | None]]:
+    """Return one line for each unknown number: its deviation, and that of random actions."""
+    columns = zip(found.names, found.theta, found.deviations, found.random.deviations, strict=True)
+    return [
+        (name, f"{value:.4g} ± {best:.2g} (random actions: ± {random:.2g})")
+        for name, value, best, random in columns
+    ]
+
+
+def print_numbers(found: LearnedNumbers | None) -> None:
+    """Print unknown numbers with their deviations and intervals, and where they do not fit."""
+    from mdpdsl.compile.set_model import interval_text
+
+    if found is None:
+        return
+    source = "" if found.source == "counts" else f", from {found.source}"
+    click.echo(f"\nunknown numbers (intervals that hold at every look{source})")
+    width = max(len(name) for name in found.parameters.names)
+    for each in found.parameters.records():
+        name, value, deviation = each["name"], each["value"], each["deviation"]
+        if value is None or each["low"] is None:
+            click.echo(f"  {name:{width}}  no value in its range fits")
+            continue
+        spread = "" if deviation is None else f" ± {deviation:.2g}"
+        inside = interval_text(each["low"], each["high"])
+        click.echo(f"  {name:{width}}  {value:.{_digits(value, deviation)}g}{spread}, in {inside}")
+    for note in found.notes:
+        click.echo(f"  note: {note}")
+    for text in found.misfit.sentences[:PRINTED_MISFITS]:
+        click.echo(f"  misfit: {text}")
+    left = len(found.misfit.sentences) - PRINTED_MISFITS
+    if left > 0:
+        click.echo(f"  and {left:,} more rows that contradict the law")
+
+
+def _digits(value: float, deviation: float | None) -> int:
+    """Return how many digits of a value matter, given its deviation."""
+    if value == 0 or not deviation:
+        return 4
+    return max(2, min(12, 2 + math.ceil(math.log10(abs(value) / deviation))))

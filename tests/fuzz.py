@@ -397,9 +397,9 @@ def make_open_input(seed: int, index: int) -> str:
     if rng.random() < 0.1:
         text = _splice(rng, text, rng.choice(_open_sources()))
     tokens = _TOKEN.findall(re.sub(r"#[^\n]*", "", text))
-    for _ in range(int(rng.expovariate(0.5)) + (0 if is_open else 1)):
+    for _ in range(int(rng.expovariate(1.0)) + (0 if is_open else 1)):
         rng.choice([_leave_open, _leave_open, _make_unknown, _read_unknown])(rng, tokens)
-    for _ in range(int(rng.expovariate(1.0))):
+    for _ in range(int(rng.expovariate(1.2))):
         rng.choices(_MUTATIONS, _WEIGHTS)[0](rng, tokens)
     return "".join(tokens)
 

@@ -18,7 +18,7 @@ from mdpdsl.syntax.parse import parse
 from tests import fuzz
 
 NUMBER = 1_200
-N_OPEN = int(os.environ.get("MDPDSL_FUZZ", "1000"))
+N_OPEN = int(os.environ.get("MDPDSL_FUZZ", "600"))
 SEED = 20_250
 PROPERTIES_MODEL = """
 mdp m

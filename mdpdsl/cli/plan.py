@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mdpdsl.cli.console import print_columns, print_json, print_warning, progress
+from mdpdsl.cli.design_options import design_options, require_purpose
 from mdpdsl.cli.options import (
     json_option,
     overwrite_option,
@@ -20,6 +21,7 @@ from mdpdsl.cli.solve import check_file
 
 if TYPE_CHECKING:
     from mdpdsl.explore.experiment_plan import ExperimentPlan
+    from mdpdsl.explore.numbers_plan import NumbersProspect
 
 #: The most pairs that are printed.
 PRINTED_PAIRS = 20
@@ -69,6 +71,7 @@ def _parsed_length(_: click.Context, __: click.Parameter, text: str | None) -> f
     metavar="FILE",
     help="Write the policy: .csv, .json or .npz.  [default: plan.csv beside the counts]",
 )
+@design_options
 @overwrite_option
 @quiet_option
 @json_option
@@ -79,6 +82,9 @@ def command(
     episode_length: float | None,
     property: str | None,
     policy_out: Path | None,
+    purpose: str | None,
+    criterion: str | None,
+    mix: float | None,
     overwrite: bool,
     is_quiet: bool,
     as_json: bool,
@@ -86,7 +92,8 @@ def command(
     """Plan what to run next after a run of estimate or explore (RUN/trial-003 for one trial).
 
     The policy makes the best use of the next steps for kappa-Explorer's objective, given the visits
-    so far. Pairs are listed by how much of the error it is expected to remove.
+    so far. Pairs are listed by how much of the error it is expected to remove. With --for
+    parameters, the steps are for the model's unknown numbers.
     """
     from mdpdsl.explore.experiment_plan import plan
     from mdpdsl.runs.directory import PLAN
@@ -95,12 +102,16 @@ def command(
     if steps is not None and steps < 1:
         raise click.UsageError(f"--steps takes 1 or more, not {steps}")
     check_file(policy_out, "--policy-out", overwrite)
+    require_purpose(purpose, criterion, mix)
     found = plan(
         run,
         kappa,
         steps,
         episode_length=episode_length,
         property=property,
+        purpose=purpose,
+        criterion=criterion or "a",
+        mix=1.0 if mix is None else mix,
         out=policy_out or run_place(run).folder / PLAN,
         overwrite=overwrite,
         progress=progress(is_quiet or as_json),
@@ -124,21 +135,10 @@ def _print(found: ExperimentPlan) -> None:
         f"{name}{found.transitions:,} transitions so far, {found.steps:,.0f} to come{runs}; "
         f"kappa = {found.kappa:g}\n"
     )
-    prospect = vars(found.bounded).values()
-    print_columns(
-        ("", "now", "with the plan", "as before"),
-        [
-            (title, *(_figure(getattr(figures, field)) for figures in prospect))
-            for title, field in (
-                ("L_Worst", "worst"),
-                ("L_Avg", "average"),
-                ("worst error", "worst_error"),
-                ("mean error", "average_error"),
-            )
-        ],
-    )
-    of_pairs = "" if found.is_planned.all() else f" of the {found.is_planned.sum():,} pairs planned"
-    click.echo(f"(n c/T and c/T{of_pairs}, with an upper bound of c)\n")
+    if found.numbers is not None:
+        _print_deviations(found.numbers)
+    if found.numbers is None or found.complexity.any():
+        _print_prospect(found)
     print_columns(
         ("where it adds most", "visits", "added", "expected", "c at most"),
         [
@@ -165,6 +165,35 @@ def _print(found: ExperimentPlan) -> None:
         for line in found.solution.pair_lines:
             click.echo(f"  {line}")
     click.echo(f"\nWrote the policy to {found.path}")
+
+
+def _print_prospect(found: ExperimentPlan) -> None:
+    """Print the errors of the rows, now and later."""
+    prospect = vars(found.bounded).values()
+    print_columns(
+        ("", "now", "with the plan", "as before"),
+        [
+            (title, *(_figure(getattr(figures, field)) for figures in prospect))
+            for title, field in (
+                ("L_Worst", "worst"),
+                ("L_Avg", "average"),
+                ("worst error", "worst_error"),
+                ("mean error", "average_error"),
+            )
+        ],
+    )
+    of_pairs = "" if found.is_planned.all() else f" of the {found.is_planned.sum():,} pairs planned"
+    click.echo(f"(n c/T and c/T{of_pairs}, with an upper bound of c)\n")
+
+
+def _print_deviations(found: NumbersProspect) -> None:
+    """Print the deviation of every number, now and later."""
+    rows = zip(found.names, found.value, found.now, found.planned, found.continued, strict=True)
+    print_columns(
+        ("deviation of", "value", "now", "with the plan", "as before"),
+        [(name, f"{value:.4g}", *(_figure(d) for d in others)) for name, value, *others in rows],
+    )
+    click.echo()
 
 
 def _figure(value: float) -> str:

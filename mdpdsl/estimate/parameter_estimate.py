@@ -19,15 +19,21 @@ from mdpdsl.estimate.flat_directions import Direction
 from mdpdsl.estimate.likelihood import Likelihood
 from mdpdsl.estimate.mixture_likelihood import mixed_likelihood
 from mdpdsl.estimate.parameter_fit import Fit, fit
-from mdpdsl.estimate.parameter_sets import Boxes, cover, numerical_cover
+from mdpdsl.estimate.parameter_sets import Boxes, MissedMaximumError, cover, numerical_cover
 from mdpdsl.estimate.profile_likelihood import GRID, Profile, profile_interval
 from mdpdsl.graph.space import BoolArray, FloatArray
 
 #: A point that the search for the maximum has missed is better by more than this.
 BETTER = 1e-3
 
-#: Boxes of a set: as many as the search for a robust value begins with.
-CELLS = 256
+#: Boxes of a set. The search for a robust value splits them further where it needs to.
+CELLS = 128
+
+#: How often the maximum is sought again if another one comes to light.
+MOST_FITS = 6
+
+#: The most rivals of a maximum that a note lists.
+LISTED = 5
 
 #: How far a profile goes beyond the interval, as a share of its width.
 MARGIN = 0.1
@@ -48,6 +54,7 @@ class ParameterEstimate:
     profile_high: FloatArray  # [k]
     flat: tuple[Direction, ...]
     is_at_bound: BoolArray  # [k]
+    rivals: FloatArray  # [r, k]  other values that fit almost as well
     boxes: Boxes  # that cover the time-uniform set
     threshold: float  # the log-likelihood from which on numbers belong to the set
     delta: float
@@ -68,6 +75,12 @@ class ParameterEstimate:
         if self.is_empty:
             found.append(self._no_value)
         found += [direction.sentence for direction in self.flat]
+        if len(self.rivals):
+            listed = "; ".join(
+                ", ".join(f"{n} = {x:.4g}" for n, x in zip(self.names, rival, strict=True))
+                for rival in self.rivals[:LISTED]
+            )
+            found.append(f"other values fit the data almost as well: {listed}")
         for j in np.flatnonzero(self.is_at_bound):
             end = "lower" if self.value[j] <= self.low[j] else "upper"
             found.append(f"`{self.names[j]}` is at the {end} end of its range, {self.value[j]:.6g}")
@@ -107,6 +120,7 @@ class ParameterEstimate:
         return {
             "names": np.array(self.names, np.str_),
             **{name: getattr(self, name) for name in _NUMBERS},
+            "rivals": self.rivals,
             "box_low": self.boxes.low,
             "box_high": self.boxes.high,
             "profile_grid": np.array([grid for grid, _ in grids]).reshape(-1, GRID),
@@ -136,6 +150,7 @@ class ParameterEstimate:
                 Direction(tuple(involved.split()), part, expression or None, sentence)
                 for involved, expression, sentence, part in zip(*texts, parts, strict=False)
             ),
+            rivals=arrays["rivals"],
             boxes=Boxes(arrays["box_low"], arrays["box_high"]),
             threshold=threshold,
             delta=delta,
@@ -177,13 +192,21 @@ def parameter_estimate(
     """
     if not 0 < delta < 1:
         raise SettingsError(f"`delta=` must be between 0 and 1, not {delta}")
-    fitted = fit(likelihood, seed=seed, start=start)
-    mixed = mixed_likelihood(likelihood, fitted)
-    if mixed.best_value > fitted.value + BETTER:
-        fitted = fit(likelihood, seed=seed, start=mixed.best_theta)
+    starts = [] if start is None else [start]
+    for _ in range(MOST_FITS):
+        fitted = fit(likelihood, seed=seed, start=np.array(starts) if starts else None)
         mixed = mixed_likelihood(likelihood, fitted)
-    threshold = mixed.value + float(np.log(delta))
-    boxes, is_proved = _set(likelihood, fitted, threshold, most_boxes)
+        threshold = mixed.value + float(np.log(delta))
+        if mixed.best_value > fitted.value + BETTER:
+            starts.append(mixed.best_theta)
+            continue
+        try:
+            boxes, is_proved = _set(likelihood, fitted, threshold, most_boxes)
+            break
+        except MissedMaximumError as missed:
+            starts.append(missed.theta)
+    else:
+        boxes, is_proved = numerical_cover(likelihood, fitted, threshold), False
     low, high = boxes.hull
     k = len(likelihood.names)
     ends = np.full((2, k), np.nan)
@@ -244,6 +267,7 @@ def _estimate(
         profile_high=profile_ends[1],
         flat=fitted.flat,
         is_at_bound=fitted.is_at_bound,
+        rivals=fitted.rivals,
         boxes=boxes,
         threshold=threshold,
         delta=delta,

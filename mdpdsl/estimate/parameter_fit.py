@@ -2,7 +2,7 @@
 
 theta maximises the log-likelihood l over the box of the declared ranges. Fisher scoring, with
 L-BFGS-B in reserve (`likelihood`), starts from the centre and from the best points of a Latin
-hypercube. I is the Fisher information of all data, sum T(s,a) F(s,a). The deviations are the roots
+hypercube; from all of them, if these lead to different maxima. I is the Fisher information of all data, sum T(s,a) F(s,a). The deviations are the roots
 of the diagonal of I^-1, restricted to the numbers that are not at an end of their range. The
 deviation of a number at an end is half the distance over which l falls by 2, as with a normal law.
 A number in a flat direction, along which the data say the same, has an infinite one.
@@ -30,6 +30,9 @@ POINTS_PER_NUMBER, BEST_POINTS = 8, 3
 #: A maximum this much lower than the best says nothing about the data.
 NEGLIGIBLE = 20.0
 
+#: A maximum within this of the best fits the data almost as well.
+CLOSE = 2.0
+
 #: Maxima that differ by less are equal.
 EQUAL = 1e-6
 
@@ -52,10 +55,14 @@ class Fit:
     is_at_bound: BoolArray  # [k]  whether a number is at an end of its range
     flat: tuple[Direction, ...]
     others: FloatArray  # [m, k]  other local maxima, and points along flat directions
+    rivals: FloatArray  # [r, k]  other local maxima that are almost as high, if nothing is flat
 
 
 def fit(likelihood: Likelihood, *, seed: int = 0, start: FloatArray | None = None) -> Fit:
-    """Maximise a likelihood; `start` is one more point to start from, such as a previous fit."""
+    """Maximise a likelihood.
+
+    `start` is one more point [k] to start from, such as a previous fit, or several [m, k].
+    """
     peaks = _peaks(likelihood, seed, start)
     if not peaks:
         return _no_fit(likelihood)
@@ -63,7 +70,8 @@ def fit(likelihood: Likelihood, *, seed: int = 0, start: FloatArray | None = Non
     theta = best.theta
     flat, ridge = flat_directions(likelihood, best)
     is_at_bound: BoolArray = (theta <= likelihood.low) | (theta >= likelihood.high)
-    others = [peak.theta for peak in peaks[1:] if peak.value > best.value - NEGLIGIBLE]
+    others = [peak for peak in peaks[1:] if peak.value > best.value - NEGLIGIBLE]
+    rivals = [peak.theta for peak in others if peak.value > best.value - CLOSE and not flat]
     return Fit(
         theta=theta,
         value=best.value,
@@ -72,7 +80,8 @@ def fit(likelihood: Likelihood, *, seed: int = 0, start: FloatArray | None = Non
         deviations=_deviations(likelihood, best, is_at_bound, flat),
         is_at_bound=is_at_bound,
         flat=flat,
-        others=np.array([*others, *ridge]).reshape(-1, len(theta)),
+        others=np.array([*(peak.theta for peak in others), *ridge]).reshape(-1, len(theta)),
+        rivals=np.array(rivals).reshape(-1, len(theta)),
     )
 
 
@@ -82,15 +91,29 @@ def _peaks(likelihood: Likelihood, seed: int, start: FloatArray | None) -> list[
     centre = low + width / 2
     points = [low + width * u for u in _latin(len(low), seed)]
     values = np.array([likelihood.value(point) for point in points])
-    order = np.argsort(-values, kind="stable")[:BEST_POINTS]
-    starts = [centre, *(points[i] for i in order)]
+    order = np.argsort(-values, kind="stable")
+    best, rest = order[:BEST_POINTS], order[BEST_POINTS:]
+    starts = [centre, *(points[i] for i in best)]
     if start is not None:
-        starts.insert(0, np.clip(start, low, likelihood.high))
-    starts = [each for each in starts if np.isfinite(likelihood.value(each))]
-    found = [search(likelihood, each) for each in starts]
+        starts = [*np.clip(np.atleast_2d(start), low, likelihood.high), *starts]
+    peaks = _different(_searched(likelihood, starts), width)
+    if len(peaks) > 1 and peaks[1].value > peaks[0].value - NEGLIGIBLE:
+        more = _searched(likelihood, [points[i] for i in rest])
+        peaks = _different([*peaks, *more], width)
+    return peaks
+
+
+def _searched(likelihood: Likelihood, starts: list[FloatArray]) -> list[Peak]:
+    """Return the maxima that are found from some points, where the data are possible."""
+    possible = [each for each in starts if np.isfinite(likelihood.value(each))]
+    return [search(likelihood, each) for each in possible]
+
+
+def _different(found: list[Peak], width: FloatArray) -> list[Peak]:
+    """Return the different maxima among those found, best first."""
     highest = max((peak.value for peak in found), default=-np.inf)
     # Of equal maxima, as on a ridge, the first start wins: a previous fit, or the centre.
-    found.sort(key=lambda peak: -min(peak.value, highest - EQUAL))
+    found = sorted(found, key=lambda peak: -min(peak.value, highest - EQUAL))
     peaks: list[Peak] = []
     for peak in found:
         gaps = [np.max(np.abs(peak.theta - other.theta) / width) for other in peaks]
@@ -141,4 +164,5 @@ def _no_fit(likelihood: Likelihood) -> Fit:
         is_at_bound=np.zeros(k, np.bool_),
         flat=(),
         others=np.empty((0, k)),
+        rivals=np.empty((0, k)),
     )

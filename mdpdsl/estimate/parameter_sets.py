@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdpdsl.diagnostics import SolveError
-from mdpdsl.estimate.likelihood import ConcaveLikelihood, Likelihood, Peak, deviation_along
+from mdpdsl.estimate.likelihood import ConcaveLikelihood, Likelihood, Peak, climb, deviation_along
 from mdpdsl.estimate.parameter_fit import Fit
 from mdpdsl.estimate.profile_likelihood import Profile
 from mdpdsl.graph.space import FloatArray
@@ -50,6 +50,14 @@ HOPEFUL, CLOSE = 0.5, 0.1
 ROUNDING = 1e-11
 
 Upper = Callable[[FloatArray, FloatArray], float]
+
+
+class MissedMaximumError(Exception):
+    """A part of a set that the fit did not know of, where the likelihood has another maximum."""
+
+    def __init__(self, theta: FloatArray) -> None:
+        super().__init__("there is another maximum")
+        self.theta = theta
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +90,8 @@ def cover(
 ) -> Boxes:
     """Cover the numbers whose likelihood reaches a threshold, by proved bounds.
 
-    Raise SolveError if the likelihood cannot be bounded, or not closely enough.
+    Raise SolveError if the likelihood cannot be bounded, or not closely enough, and
+    MissedMaximumError if the set is larger than the fit suggests.
     """
     scales = _scales(likelihood, fitted)
     low, high = likelihood.low.astype(np.float64), likelihood.high.astype(np.float64)
@@ -93,11 +102,17 @@ def cover(
         for j in range(len(low)):
             for ends, inner in ((low, inner_low), (high, inner_high)):
                 search = _EndSearch(likelihood.upper, threshold, scales, j, ends is low)
-                end = search.run(low, high, float(inner[j]))
-                if end is None:
+                found = search.run(low, high, float(inner[j]))
+                if found is None:
                     return Boxes(np.empty((0, len(low))), np.empty((0, len(low))))
-                ends[j] = end
-                if abs(end - inner[j]) > nearest * (inner_high[j] - inner_low[j]):
+                ends[j], place = found
+                if abs(ends[j] - inner[j]) > nearest * (inner_high[j] - inner_low[j]):
+                    peak = climb(likelihood, place)
+                    if (
+                        peak.value > threshold
+                        and not inner_low[j] <= peak.theta[j] <= inner_high[j]
+                    ):
+                        raise MissedMaximumError(peak.theta)
                     raise SolveError(f"the set of `{likelihood.names[j]}` has no close bounds")
     return _covered(likelihood.upper, low, high, threshold, scales, most_boxes)
 
@@ -211,8 +226,10 @@ class _EndSearch:
     j: int
     is_low: bool
 
-    def run(self, low: FloatArray, high: FloatArray, inner: float) -> float | None:
-        """Return the end within a box; None if all of it is outside of the set.
+    def run(
+        self, low: FloatArray, high: FloatArray, inner: float
+    ) -> tuple[float, FloatArray] | None:
+        """Return the end within a box, and a point near it; None if the set is not in the box.
 
         `inner` is where the end is at best, as far as is known: close to it the search is over.
         """
@@ -226,7 +243,7 @@ class _EndSearch:
             is_small = bool(np.max((box_high - box_low) / self.scales) <= SMALL)
             is_sharp = is_small and box_high[j] - box_low[j] <= goal
             if abs(end - inner) <= goal or is_sharp or number >= MOST_BOUNDS:
-                return end
+                return end, (box_low + box_high) / 2
             heapq.heappop(waiting)
             for half in _halves(box_low, box_high, self.scales, j if is_small else None):
                 number += 1

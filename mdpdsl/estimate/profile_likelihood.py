@@ -68,12 +68,14 @@ class Profile:
         return found
 
     def end(self, sign: int, level: float) -> float:
-        """Return where l_j falls below a level, on one side of the maximum, or the range's end."""
-        j, fitted = self._j, self._fitted
+        """Return where l_j falls below a level for good, on one side, or the range's end.
+
+        Beyond the outermost maximum that is known, l_j is taken to fall.
+        """
+        j, peak = self._j, self._outermost(sign, level)
         bound = float((self._likelihood.high if sign > 0 else self._likelihood.low)[j])
-        inside = float(fitted.theta[j])
-        drop = max(fitted.value - level, 1e-12)
-        peak = Peak(fitted.theta, fitted.value, fitted.gradient)
+        inside = first = float(peak.theta[j])
+        drop = max(peak.value - level, 1e-12)
         step, _ = reach(self._likelihood, peak, j, sign, drop)
         outside = inside
         while outside != bound:
@@ -81,17 +83,25 @@ class Profile:
             if sign * (outside - bound) >= 0 or step <= 0:
                 outside = bound
             if self.at(outside) < level:
-                return self._root(inside, outside, level)
+                return self._root(inside, outside, level, first)
             inside, step = outside, 1.5 * step
         return bound
 
-    def _root(self, inside: float, outside: float, level: float) -> float:
+    def _outermost(self, sign: int, level: float) -> Peak:
+        """Return the outermost point known whose likelihood exceeds a level."""
+        fitted, value = self._fitted, self._likelihood.value
+        best = Peak(fitted.theta, fitted.value, fitted.gradient)
+        for theta in fitted.others:
+            if sign * (theta[self._j] - best.theta[self._j]) > 0 and value(theta) > level:
+                best = Peak(theta, value(theta), np.zeros(len(theta)))
+        return best
+
+    def _root(self, inside: float, outside: float, level: float, first: float) -> float:
         """Return the crossing between two points, on the outer side.
 
         The root of the fall of l_j is almost linear, so that regula falsi (the Illinois variant,
         Dowell and Jarratt 1971) needs a few steps; the new point is moved outwards a little.
         """
-        first = float(self._fitted.theta[self._j])
 
         def excess(x: float) -> float:
             fall = min(max(self._fitted.value - self.at(x), 0.0), 1e12)

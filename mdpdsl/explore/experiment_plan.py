@@ -27,7 +27,9 @@ from mdpdsl.estimate.confidence import bernstein_upper_bound
 from mdpdsl.estimate.empirical import estimated_complexity, too_large_estimate
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.explore.known_part import KnownModel, cell_distance, known_model, way_to_part
+from mdpdsl.explore.numbers_plan import NumbersGoal, NumbersProspect
 from mdpdsl.explore.result import read_run
+from mdpdsl.explore.settings import CRITERIA
 from mdpdsl.explore.ways import passing_by
 from mdpdsl.files import require_absent
 from mdpdsl.formats.policy_files import check_policy_path, save_policy
@@ -39,6 +41,7 @@ from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.tables import Tabular, pair_records, pair_table
 from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.programs.allocation import Allocation, next_allocation
+from mdpdsl.programs.design import Design
 from mdpdsl.programs.newton import Watch
 from mdpdsl.programs.occupancy import stationary_policy
 from mdpdsl.programs.program import Status
@@ -122,6 +125,7 @@ class ExperimentPlan(Tabular):
     path: Path | None = None  # where the policy was written
     solution: RobustSolution | None = None  # of the property
     bounds_missing: str | None = None  # why the run's own property has none
+    numbers: NumbersProspect | None = None  # of a plan for unknown numbers
 
     @property
     def guaranteed(self) -> float | None:
@@ -178,6 +182,9 @@ def plan(
     *,
     episode_length: float | None = None,
     property: str | None = None,
+    purpose: str | None = None,
+    criterion: str = "a",
+    mix: float = 1.0,
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: bool | Progress | None = None,
@@ -187,7 +194,9 @@ def plan(
     `kappa` defaults to the one in the model's `explore` block, or 1. Experiments start again as
     often as in the log, or after `episode_length` steps (`math.inf`: never). With a `property`, by
     default that of the run, the plan also has its guaranteed and possible value so far, and the
-    pairs whose visits close the gap between them fastest (`solution`). With `out`, the policy is
+    pairs whose visits close the gap between them fastest (`solution`). With the `purpose`
+    parameters, the plan is the best for the model's unknown numbers (see `allocate` for `criterion`
+    and `mix`), and says how well it will determine them (`numbers`). With `out`, the policy is
     written to that file, if it is new or you `overwrite` it. Raise SettingsError if there
     is no plan.
 
@@ -200,6 +209,7 @@ def plan(
     if out is not None:
         check_policy_path(Path(out))
         require_absent(Path(out), overwrite)
+    goal = None if purpose is None else _goal(run, purpose, criterion, mix)
     model, counts, starts, knowledge, origin = _counted(run)
     solution, missing = _bounded(run, property)
     kappa = float(model.checked.explore.get("kappa", 1) if kappa is None else kappa)
@@ -215,12 +225,28 @@ def plan(
             knowledge=knowledge,
             name=model.name,
             watch=watch,
+            goal=goal,
         )
     found = replace(found, model=model, origin=origin, solution=solution, bounds_missing=missing)
     if out is None:
         return found
     save_policy(found.policy, found.graph, Path(out), overwrite=overwrite)
     return replace(found, path=Path(out))
+
+
+def _goal(run: RunResult | str | Path, purpose: str, criterion: str, mix: float) -> NumbersGoal:
+    """Return the unknown numbers to plan for; raise PlanError if there are none."""
+    if purpose != "parameters":
+        raise PlanError(f"`purpose=` cannot be {purpose}; expected parameters")
+    if criterion not in CRITERIA:
+        raise PlanError(f"`criterion=` cannot be {criterion}; expected a or d")
+    result = run if isinstance(run, RunResult) else read_run(Path(run))
+    if result.law is None:
+        raise PlanError(
+            f"{result.model.name} has no unknown numbers to plan for; declare one, as in "
+            "`unknown slip in [0, 0.5]`, or leave out `purpose=`"
+        )
+    return NumbersGoal(result.law, criterion, mix)
 
 
 def _bounded(
@@ -289,24 +315,36 @@ def plan_visits(
     knowledge: Knowledge | None = None,
     name: str = "model",
     watch: Watch | None = None,
+    goal: NumbersGoal | None = None,
 ) -> ExperimentPlan:
     """Plan the next steps from counts over the pairs of a graph; its transitions are not used.
 
     `starts` are the episodes that started in each state, if they are known; `knowledge` is what the
-    model file says of the rows.
+    model file says of the rows. With a `goal`, the plan is for unknown numbers.
     """
     n, T = counts.n_transitions, counts.visits
     steps = float(n if steps is None else steps)
     _check(kappa, steps, n, episode_length)
     if starts is not None:  # twins come behind the other states, and no episode starts there
         starts = np.append(starts, np.zeros(spaces.n_states - len(starts), np.int64))
+    is_law = np.zeros(spaces.n_pairs, np.bool_)
+    if goal is not None and knowledge is not None:
+        is_law, knowledge = knowledge.is_law, goal.informed(knowledge)
     known = known_model(counts, spaces, episode_length, starts, knowledge)
     is_learned = np.ones(spaces.n_pairs, np.bool_) if knowledge is None else ~knowledge.is_known
     # No distribution over S states has a larger c than the uniform one.
     largest = 1 - 1 / spaces.n_states
     c_hat = np.where(is_learned, np.minimum(estimated_complexity(counts), largest), 0.0)
     c = np.where(is_learned, np.minimum(bernstein_upper_bound(c_hat, T), largest), 0.0)
-    found = _allocated(known, c, T, steps, kappa, watch)
+    found: Allocation | Design
+    if goal is None:
+        found = _allocated(known, c, T, steps, kappa, watch)
+    else:
+        try:
+            found = goal.designed(known.graph, known.component, T, c, steps, watch)
+        except AllocationError as error:
+            raise PlanError(str(error)) from None
+        is_learned = is_learned | is_law
     added = steps * found.occupancy
     is_planned = np.zeros(spaces.n_pairs, np.bool_)
     is_planned[known.pairs] = True
@@ -322,7 +360,9 @@ def plan_visits(
         added_visits=added,
         policy=Policy(name, spaces.hash, _policy(known, found.occupancy, steps, is_learned)),
         complexity=c,
-        order=_by_importance(c, T, added, kappa),
+        order=_by_importance(c, T, added, kappa)
+        if goal is None
+        else np.argsort(-goal.gains(T, added), kind="stable"),
         by_hand=_by_nearness(known, np.flatnonzero((T == 0) & ~is_planned & is_learned)),
         is_planned=is_planned,
         is_known=is_known,
@@ -331,6 +371,7 @@ def plan_visits(
         gap=found.gap,
         bounded=_prospect(c, T, added, is_planned & is_learned),
         estimated=_prospect(c_hat, T, added, is_planned & is_learned),
+        numbers=None if goal is None else goal.prospect(T, added, steps),
     )
 
 
@@ -490,6 +531,7 @@ def _record(found: ExperimentPlan) -> dict[str, Any]:
         ],
         "policy": None if found.path is None else str(found.path),
         **_bounds_record(found.solution),
+        **({} if found.numbers is None else _numbers_record(found.numbers)),
         "versions": current_versions(),
     }
 
@@ -500,6 +542,10 @@ def _bounds_record(found: RobustSolution | None) -> dict[str, Any]:
     kept = ("property", "guaranteed", "possible", "delta", "support", "pairs_to_visit")
     record = found.record()
     return {name: record[name] for name in kept}
+
+
+def _numbers_record(found: NumbersProspect) -> dict[str, Any]:
+    return {"purpose": "parameters", "parameters": found.records()}
 
 
 def _prospect_record(prospect: Prospect) -> dict[str, dict[str, float | None]]:

@@ -21,7 +21,6 @@ from mdpdsl.compile.stored import stored_keys
 from mdpdsl.diagnostics import SettingsError, did_you_mean
 from mdpdsl.graph.complexity import squared_l2_complexity
 from mdpdsl.graph.space import FloatArray
-from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.programs.design import Design, optimal_design, random_design, range_weights
 from mdpdsl.programs.newton import Watch
 from mdpdsl.solve.visit_shares import VisitShares
@@ -158,32 +157,19 @@ def _designed(given: Model | Estimating) -> tuple[Model, Family, FloatArray]:
         stored = given.as_model(all_states=True)  # type: ignore[union-attr, call-arg]
         return stored, learned.family, learned.parameters.value
     model = as_model(given)
-    unknowns, values = model.checked.unknowns, model.checked.parameters
+    unknowns = model.checked.unknowns
     if not unknowns:
         raise SettingsError(
             f"{model.name} has no unknown numbers to design an experiment for; declare one, as in "
             "`unknown slip in [0, 0.5]`, or leave out `purpose=`"
         )
-    theta = np.array([float(values.get(each.name, each.assumed)) for each in unknowns])
-    if model.graph.knowledge is not None:
-        return model, Family(model.checked, model.graph), theta
-    # A stored estimate has rows, but not what the file says of them.
-    if any(each.name not in values for each in unknowns):
+    if model.graph.knowledge is None:
         raise SettingsError(
-            f"the estimate of {model.name} does not say which numbers it has; give the run itself "
-            "(`mdpdsl.open_run`), or the model file with values for its unknown numbers"
+            f"the stored estimate of {model.name} does not say what its numbers were estimated to "
+            "be; give the run or the estimate itself (`mdpdsl.open_run`), or the model file"
         )
-    fresh = Model(model.source, values)
-    family = Family(fresh.checked, fresh.graph)
-    return (model if _same_pairs(model.graph, fresh.graph) else fresh), family, theta
-
-
-def _same_pairs(one: TransitionGraph, other: TransitionGraph) -> bool:
-    return (
-        np.array_equal(one.states.codes, other.states.codes)
-        and np.array_equal(one.pair_start, other.pair_start)
-        and np.array_equal(one.pair_action, other.pair_action)
-    )
+    theta = np.array([each.assumed for each in unknowns])
+    return model, Family(model.checked, model.graph), theta
 
 
 def _weights(

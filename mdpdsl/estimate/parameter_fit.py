@@ -2,10 +2,11 @@
 
 theta maximises the log-likelihood l over the box of the declared ranges. Fisher scoring, with
 L-BFGS-B in reserve (`likelihood`), starts from the centre and from the best points of a Latin
-hypercube; from all of them, if these lead to different maxima. I is the Fisher information of all data, sum T(s,a) F(s,a). The deviations are the roots
-of the diagonal of I^-1, restricted to the numbers that are not at an end of their range. The
-deviation of a number at an end is half the distance over which l falls by 2, as with a normal law.
-A number in a flat direction, along which the data say the same, has an infinite one.
+hypercube; from all of them, if these lead to different maxima. I is the Fisher information of all
+data, sum T(s,a) F(s,a). The deviations are the roots of the diagonal of I^-1, restricted to the
+numbers that are not at an end of their range. The deviation of a number at an end is half the
+distance over which l falls by 2, as with a normal law. A number in a flat direction, along which
+the data say the same, has an infinite one.
 """
 
 from __future__ import annotations

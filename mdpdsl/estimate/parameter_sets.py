@@ -98,10 +98,17 @@ def cover(
     inner_low, inner_high = _profile_hull(likelihood, fitted, threshold)
     if isinstance(likelihood, ConcaveLikelihood) and likelihood.is_concave:
         _cut_by_tangents(likelihood, fitted, threshold, low, high, inner_low, inner_high)
+
+    def upper(box_low: FloatArray, box_high: FloatArray) -> float:
+        """Bound l over a box, unless its centre shows that the box cannot be dropped."""
+        if likelihood.value((box_low + box_high) / 2) >= threshold:
+            return np.inf
+        return likelihood.upper(box_low, box_high)
+
     for nearest in (HOPEFUL, CLOSE) if len(low) > 1 else (np.inf,):
         for j in range(len(low)):
             for ends, inner in ((low, inner_low), (high, inner_high)):
-                search = _EndSearch(likelihood.upper, threshold, scales, j, ends is low)
+                search = _EndSearch(upper, threshold, scales, j, ends is low)
                 found = search.run(low, high, float(inner[j]))
                 if found is None:
                     return Boxes(np.empty((0, len(low))), np.empty((0, len(low))))
@@ -114,7 +121,7 @@ def cover(
                     ):
                         raise MissedMaximumError(peak.theta)
                     raise SolveError(f"the set of `{likelihood.names[j]}` has no close bounds")
-    return _covered(likelihood.upper, low, high, threshold, scales, most_boxes)
+    return _covered(upper, low, high, threshold, scales, most_boxes)
 
 
 def numerical_cover(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import Provenance, StoredModel, checked_or_spaces, guessed_pairs
 from mdpdsl.diagnostics import Diagnostic, ModelError, Source
@@ -15,9 +18,9 @@ from mdpdsl.graph.analysis import reachable_states
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.ends import Settled
 from mdpdsl.graph.restrict import restrict
-from mdpdsl.graph.space import IntArray
-from mdpdsl.runs.arrays import read_counts, read_settled, read_starts
-from mdpdsl.runs.directory import COUNTS, ESTIMATE, EXPLORED, MODEL, RunDirectory
+from mdpdsl.graph.space import IntArray, Value
+from mdpdsl.runs.arrays import DAMAGE, read_counts, read_settled, read_starts
+from mdpdsl.runs.directory import COUNTS, ESTIMATE, EXPLORED, MODEL, NUMBERS, RunDirectory
 from mdpdsl.runs.places import RunPlace, what_is_missing
 from mdpdsl.runs.records import RunConfiguration
 
@@ -65,8 +68,19 @@ def estimated_model(place: RunPlace, path: str, *, all_states: bool) -> StoredMo
     source = Source((place.run.path / MODEL).read_text("utf-8"), path)
     configuration = place.configuration
     checked = checked_or_spaces(configuration.model, source, configuration.parameters, graph)
+    if checked.unknowns:
+        checked = replace(checked, parameters=_own_parameters(checked, place.folder / NUMBERS))
     seconds = time.perf_counter() - began
     return StoredModel(checked, source, restrict(graph, kept), provenance, seconds)
+
+
+def _own_parameters(checked: CheckedModel, numbers: Path) -> dict[str, Value]:
+    """Return the parameters of an estimate: unknown numbers as it has them, and never the truth."""
+    names = {each.name for each in checked.unknowns}
+    found = {name: value for name, value in checked.parameters.items() if name not in names}
+    with suppress(OSError, *DAMAGE), np.load(numbers, allow_pickle=False) as saved:
+        found |= dict(zip(saved["names"].tolist(), saved["value"].tolist(), strict=True))
+    return found
 
 
 def settled_model(model: Model, settled: Settled) -> Model:

@@ -35,6 +35,9 @@ CRITERIA = ("a", "d")
 WEIGHTS = ("range", "value")
 #: The steps of an experiment, unless they are given or in the model's `explore` block.
 STEPS = 100_000
+#: Estimates keep off the ends of their ranges by this many deviations: where the data have not
+#: shown an outcome, it seems impossible, and the information of a visit infinite.
+MARGIN = 0.5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -152,10 +155,13 @@ def _designed(given: Model | Estimating) -> tuple[Model, Family, FloatArray]:
     """Return a model, its laws over the same pairs, and the numbers to design for."""
     learned = getattr(given, "numbers", None)
     if learned is not None:
-        if np.isnan(learned.parameters.value).any():
-            raise SettingsError(f"there is nothing to design for: {learned.parameters.notes[0]}")
+        found = learned.parameters
+        if np.isnan(found.value).any():
+            raise SettingsError(f"there is nothing to design for: {found.notes[0]}")
         stored = given.as_model(all_states=True)  # type: ignore[union-attr, call-arg]
-        return stored, learned.family, learned.parameters.value
+        margin = np.minimum(MARGIN * found.deviation, (found.high - found.low) / 2)
+        theta = np.clip(found.value, found.low + margin, found.high - margin)
+        return stored, learned.family, theta
     model = as_model(given)
     unknowns = model.checked.unknowns
     if not unknowns:

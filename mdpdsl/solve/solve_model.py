@@ -13,6 +13,7 @@ import numpy as np
 from mdpdsl.compile.model import Model, as_model
 from mdpdsl.compile.properties import Question, question, questions_of_file
 from mdpdsl.compile.set_model import SetModel
+from mdpdsl.compile.truth import require_truth
 from mdpdsl.diagnostics import SettingsError, SolveError, did_you_mean
 from mdpdsl.graph.objectives import Until
 from mdpdsl.graph.row_sets import RowSets
@@ -134,6 +135,7 @@ def solve_file(
             hint = did_you_mean(name, known) or f"it has {', '.join(known) or 'no named ones'}"
             raise SolveError(f"{path} has no property `{name}`; {hint}")
         asked = [one for one in asked if one.name == name]
+    require_truth(solved, "solve", "solve an estimate of it")
     check_dynamics(solved.graph)
     how: Any = (method, tolerance, backend, time_limit, progress)
     if sets is not None:
@@ -150,6 +152,7 @@ def asked_question(
     constants: Mapping[str, Value] | None = None,
 ) -> Question:
     """Return what is asked, by a property or by flags; raise SolveError if it is both."""
+    require_truth(model, "solve", "solve an estimate of it")
     if property is None:
         if constants:
             raise SolveError("`constants=` are names in a property; give `property=`, too")

@@ -73,8 +73,8 @@ state x in 0..5
 action left, right, knock
 init x = 0
 on left -> x' = max(x - 1, 0)
-on right -> 1 - slip: x' = min(x + 1, 5) | slip: stay
-on knock when x == 5 -> ?=0.3: x' = 0 | ?=0.7: stay
+on right when x < 5 -> 1 - slip: x' = x + 1 | slip: stay
+on knock when x == 0 -> ?=0.3: x' = 5 | ?=0.7: stay
 """
 
 

@@ -25,8 +25,8 @@ MOST_TICKS, MOST_LETTERS = 7, 9
 
 #: The first places of the palette: transparent, so that the hatch shows, and grey for no pair.
 TRANSPARENT, NO_STATE, FIRST = 0, 1, 2
-#: What a cell without pairs is if it has an end.
-END = "an end"
+#: What a cell without pairs is if it has an end, and one whose pairs are known.
+END, KNOWN = "an end", "known"
 GREY = (0x8A, 0x90, 0x99)
 N_COLOURS = 256 - FIRST
 
@@ -99,8 +99,13 @@ def _panel(plane_map: PlaneMap, piece: MapSlice, colours: ColourRange, has_value
             "x": [f"{across.name} = {each}" for each in across.labels],
             "y": [f"{up.name} = {each}" for each in up.labels],
             "v": [
-                [_value(v, end) for v, end in zip(*rows, strict=True)]
-                for rows in zip(piece.values.tolist(), plane_map.has_end.tolist(), strict=True)
+                [_value(*cell) for cell in zip(*rows, strict=True)]
+                for rows in zip(
+                    piece.values.tolist(),
+                    plane_map.has_end.tolist(),
+                    piece.has_known.tolist(),
+                    strict=True,
+                )
             ],
         }
         data = f' data-cells="{text(json.dumps(shown, separators=(",", ":"), ensure_ascii=False))}"'
@@ -154,20 +159,22 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def _absent(plane_map: PlaneMap, piece: MapSlice) -> str:
-    values, has_end = piece.values, plane_map.has_end
+    values, has_end, has_known = piece.values, plane_map.has_end, piece.has_known
     marks = []
     if np.isinf(values).any() or (plane_map.figure.is_summed and bool((values == 0).any())):
         marks.append('<li><span class="key hatched"></span>a pair was never visited</li>')
-    absent = [END] if np.isnan(values[has_end]).any() else []
-    absent += ["no such pair"] if np.isnan(values[~has_end]).any() else []
+    is_empty = np.isnan(values)
+    absent = [END] if is_empty[has_end & ~has_known].any() else []
+    absent += [KNOWN] if is_empty[has_known].any() else []
+    absent += ["no such pair"] if is_empty[~has_end & ~has_known].any() else []
     if absent:
         marks.append(f'<li><span class="key none"></span>{" or ".join(absent)}</li>')
     return f'<ul class="legend">{"".join(marks)}</ul>' if marks else ""
 
 
-def _value(value: float, has_end: bool) -> str:
+def _value(value: float, has_end: bool, has_known: bool) -> str:
     if math.isnan(value):
-        return END if has_end else ""
+        return KNOWN if has_known else END if has_end else ""
     return "never visited" if math.isinf(value) else number(value)
 
 

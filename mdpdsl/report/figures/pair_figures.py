@@ -86,7 +86,7 @@ _ERRORS = {
 
 def _losses(c: FloatArray, visits: IntArray) -> FloatArray:
     """Return n c/T of every pair, infinite if it was never visited."""
-    n = float(visits[~np.isnan(c)].sum())
+    n = float(visits.sum())
     with np.errstate(divide="ignore", invalid="ignore"):
         losses = c * n / visits
     return np.where(visits == 0, np.where(np.isnan(c), np.nan, np.inf), losses)

@@ -39,10 +39,11 @@ class PlaneAxis:
 
 @dataclass(frozen=True, eq=False)
 class MapSlice:
-    """Values on the plane: NaN if there is no pair, infinite if one was never visited."""
+    """Values on the plane: NaN if no pair has any, infinite if one was never visited."""
 
     label: str
     values: FloatArray  # [n_up, n_across]
+    has_known: BoolArray  # [n_up, n_across]  whether a cell has a pair that is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +79,20 @@ class Plane:
     def map(self, figure: PairFigure, *, by_action: bool = True) -> PlaneMap:
         """Return a figure on the plane."""
         everything = np.ones(self.graph.n_pairs, np.bool_)
-        slices = [MapSlice("all actions", self._joined(figure, everything))]
+        slices = [self._slice("all actions", figure, everything)]
         if by_action and not self.has_action_axis and self.graph.n_actions > 1:
             for action, label in enumerate(self.graph.actions.labels):
                 chosen = self.graph.pair_action == action
                 if chosen.any():
-                    slices.append(MapSlice(label, self._joined(figure, chosen)))
+                    slices.append(self._slice(label, figure, chosen))
         rule = self._rule(figure)
         return PlaneMap(figure, self.across, self.up, tuple(slices), rule, self.has_end)
+
+    def _slice(self, label: str, figure: PairFigure, chosen: BoolArray) -> MapSlice:
+        has_known = np.zeros((self.up.size, self.across.size), np.bool_)
+        known = chosen & ~self.graph.to_learn
+        has_known[self.up_cell[known], self.across_cell[known]] = True
+        return MapSlice(label, self._joined(figure, chosen), has_known)
 
     def _joined(self, figure: PairFigure, chosen: BoolArray) -> FloatArray:
         """Return the sum of a figure in each cell, or the largest value."""

@@ -1,0 +1,153 @@
+"""Unknown numbers and probabilities from the command line: estimate, solve, plan, allocate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdpdsl
+from tests.cli.run import quick, written
+
+PRODUCT = """\
+mdp product
+unknown often in [0, 1] = 0.5
+unknown well in [0, 1] = 0.6
+state x in 0..1
+action go
+init x = 0
+on go -> often*well: x' = 1 | 1 - often*well: x' = 0
+"""
+
+WALK = """\
+mdp walk
+state x in 0..2
+action go, rest
+init x = 0
+on go -> ?=0.6: x' = min(x + 1, 2) | ?=0.4: x' = 0
+on rest -> 0.5: stay | 0.5: x' = 0
+label far when x == 2
+"""
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run that estimated the slip of a lake."""
+    folder = tmp_path_factory.mktemp("lake")
+    log = folder / "log.csv"
+    assert quick("simulate", "slippery_lake", "--steps", "2_000", "--out", log).status == 0
+    found = quick("estimate", "slippery_lake", log, "--out", folder / "run", "--json")
+    assert found.status == 0
+    (slip,) = found.json()["parameters"]
+    assert {"name", "value", "low", "high", "deviation"} <= slip.keys()
+    assert slip["low"] < slip["value"] < slip["high"]
+    assert slip["low"] <= 2 / 3 <= slip["high"]
+    assert found.json()["misfit"] == []
+    return folder / "run"
+
+
+def test_an_estimate_prints_its_numbers(lake: Path, tmp_path: Path) -> None:
+    log = lake.parent / "log.csv"
+    text = quick("estimate", "slippery_lake", log, "--out", tmp_path / "run").stdout
+    assert "unknown numbers" in text
+    assert "  slip  0.6" in text
+    assert " ± 0.01" in text
+
+
+def test_a_run_that_is_read_again_has_the_same_numbers(lake: Path) -> None:
+    found = mdpdsl.open_run(lake)
+    log = lake.parent / "log.csv"
+    again = mdpdsl.estimate(mdpdsl.load("slippery_lake"), log)
+    assert found.numbers is not None
+    assert again.numbers is not None
+    assert found.numbers.parameters.records() == again.numbers.parameters.records()
+    assert found.estimate.hash == again.estimate.hash
+    assert mdpdsl.load(lake).parameters["slip"] == found.numbers.values["slip"]
+
+
+def test_one_value_rules_all_rows_of_a_guarantee(lake: Path) -> None:
+    record = quick("solve", lake, "--reach", "goal", "--robust", "--json").json()
+    assert 0.7 < record["guaranteed"] <= 14 / 17 <= record["possible"] < 0.9
+    assert record["numbers"][0]["name"] == "slip"
+    separate = quick("solve", lake, "--reach", "goal", "--robust", "--support", "seen", "--json")
+    assert separate.json()["guaranteed"] < 0.1
+
+
+def test_intervals_say_that_they_cannot_share_a_number(lake: Path, tmp_path: Path) -> None:
+    path = tmp_path / "lake.drn"
+    outcome = quick("export", lake, "--to", "drn", "--intervals", "--out", path)
+    assert outcome.status == 0
+    assert "intervals cannot share a number" in path.read_text("utf-8")
+
+
+def test_a_plan_says_how_well_it_will_determine_the_numbers(lake: Path, tmp_path: Path) -> None:
+    options = ("--for", "parameters", "--steps", "2_000", "--policy-out", tmp_path / "p.csv")
+    record = quick("plan", lake, *options, "--json").json()
+    (slip,) = record["parameters"]
+    assert slip["expected_deviation"] < slip["continued_deviation"] < slip["deviation"]
+    assert sum(pair["added_visits"] for pair in record["pairs"]) == pytest.approx(2_000)
+
+
+def test_the_best_experiment_promises_deviations() -> None:
+    record = quick("allocate", "slippery_lake", "--for", "parameters", "--json").json()
+    (slip,) = record["parameters"]
+    assert 0 < slip["deviation"] <= slip["random_deviation"]
+    assert record["gap"] < 1e-4
+    text = quick("allocate", "slippery_lake", "--for", "parameters").stdout
+    assert "random actions: ±" in text
+
+
+def test_an_explorer_for_parameters_comes_near_the_best_experiment(tmp_path: Path) -> None:
+    options = ("--for", "parameters", "--steps", "1_000", "--out", tmp_path / "run", "--json")
+    record = quick("explore", "slippery_lake", *options).json()
+    assert record["purpose"] == "parameters"
+    assert record["numbers"][0]["name"] == "slip"
+    assert 1 <= record["design_ratio"] < 1.3
+
+
+def test_options_of_a_purpose_need_it() -> None:
+    outcome = quick("allocate", "slippery_lake", "--criterion", "d")
+    assert outcome.status == 2
+    assert "--for parameters" in outcome.stderr
+    outcome = quick("allocate", "riverswim", "--for", "parameters")
+    assert outcome.status == 2
+    assert "unknown slip in" in outcome.stderr
+
+
+def test_a_flat_direction_is_named(tmp_path: Path) -> None:
+    model = written(tmp_path, PRODUCT)
+    log = tmp_path / "log.csv"
+    assert quick("simulate", model, "--steps", "2_000", "--out", log).status == 0
+    outcome = quick("estimate", model, log, "--out", tmp_path / "run", "--json")
+    (note,) = outcome.json()["notes"][:1]
+    assert "often" in note
+    assert "well" in note
+    assert "product" in note
+    assert all(each["deviation"] is None for each in outcome.json()["parameters"])
+
+
+def test_rows_that_are_known_are_no_pairs_to_learn(tmp_path: Path) -> None:
+    model = written(tmp_path, WALK)
+    log = tmp_path / "log.csv"
+    assert quick("simulate", model, "--steps", "500", "--out", log).status == 0
+    record = quick("estimate", model, log, "--out", tmp_path / "run", "--json").json()
+    assert record["pairs_seen"] + record["pairs_unseen"] == 3
+    assert record["support"] == "model"
+    found = mdpdsl.open_run(tmp_path / "run")
+    rests = [found.graph.pair(x, 1) for x in range(3)]
+    for pair in rests:
+        assert np.array_equal(found.estimate.row(pair)[1], found.graph.row(pair)[1])
+    learned = quick("estimate", model, log, "--learn", "all", "--out", tmp_path / "all", "--json")
+    assert learned.json()["pairs_seen"] == 6
+
+
+def test_a_model_without_values_cannot_be_simulated(tmp_path: Path) -> None:
+    model = written(tmp_path, PRODUCT.replace(" = 0.5", ""))
+    for command in ("simulate", "explore", "solve"):
+        options = ["--reach", "x"] if command == "solve" else []
+        outcome = quick(command, model, *options)
+        assert outcome.status == 2, command
+        assert "often" in outcome.stderr, command
+    outcome = quick("check", model)
+    assert outcome.status == 0

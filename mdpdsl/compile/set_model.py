@@ -108,15 +108,17 @@ class SetModel:
     support: str  # which successors are possible: seen, all or model
     holds: str  # when the sets hold, in words
     numbers: FamilySets | None = None  # the law behind some rows; None if no row has one
-    misfit: int = 0  # how many rows contradict that law
+    misfit: int = 0  # how many rows contradict the model file
     shape: str = "intervals"  # which sets are the best to solve with: intervals, l1 or kl
 
     @property
     def warning(self) -> str | None:
         """What is wrong if the data contradict the law that a guarantee would rest on."""
-        if self.numbers is None or self.misfit == 0:
+        if self.misfit == 0:
             return None
         rows = "1 row" if self.misfit == 1 else f"{self.misfit:,} rows"
+        if self.numbers is None:
+            return f"But the data contradict {rows} of the model file, so do not rely on it."
         return (
             f"But this assumes a law that the data contradict in {rows}: no value of "
             f"{' and '.join(self.numbers.names)} explains them, so do not rely on it."

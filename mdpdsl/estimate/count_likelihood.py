@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -35,6 +36,26 @@ SAME_SLOPE = 1e-12
 ROUNDING = 1e-12
 
 
+class Stated(Protocol):
+    """Rows that a model file states, as functions of unknown numbers or as they are."""
+
+    @property
+    def graph(self) -> TransitionGraph:
+        """The graph whose pairs they belong to."""
+
+    @property
+    def pairs(self) -> IntArray:
+        """Their pairs, ascending, [m]."""
+
+    @property
+    def entry_row(self) -> IntArray:
+        """The row of every entry, as a position in `pairs`, [n]."""
+
+    @property
+    def successor(self) -> IntArray:
+        """The successor of every entry, [n]."""
+
+
 @dataclass(frozen=True, eq=False)
 class LawCounts:
     """Counts of the rows that are laws, entry by entry."""
@@ -46,7 +67,7 @@ class LawCounts:
     impossible_count: IntArray  # [i]
 
 
-def law_counts(family: Family, counts: Counts, graph: TransitionGraph) -> LawCounts:
+def law_counts(family: Stated, counts: Counts, graph: TransitionGraph) -> LawCounts:
     """Return the counts over the pairs of a graph in the order of a family's entries.
 
     The graph may be the family's own or one with ends that the data show: an episode that ended in

@@ -37,12 +37,14 @@ from mdpdsl.estimate.intervals import SETS
 from mdpdsl.estimate.learned_numbers import (
     LawFit,
     LearnedNumbers,
+    contradicted_text,
     has_laws,
     learned_numbers,
     misfit_text,
 )
 from mdpdsl.estimate.metrics import measure
 from mdpdsl.estimate.reference import estimate_reference
+from mdpdsl.estimate.row_fit import known_misfit
 from mdpdsl.estimate.run_result import RunResult, RunTrial
 from mdpdsl.estimate.saved import (
     save_estimate,
@@ -272,6 +274,8 @@ def estimate(
         warnings.warn(contradiction_text(found.summary.contradictions), MdpdslWarning, stacklevel=2)
     if found.learned is not None and found.learned.n_misfit:
         warnings.warn(misfit_text(found.learned), MdpdslWarning, stacklevel=2)
+    if found.known_misfit is not None and found.known_misfit.is_found:
+        warnings.warn(contradicted_text(found.known_misfit), MdpdslWarning, stacklevel=2)
     if not out or found.transitions == 0:
         return found
     folder = new_folder(f"{spaces.name}-estimate") if out is True else Path(out)
@@ -424,7 +428,10 @@ def _estimate(
         learned = learned_numbers(
             model.checked, settled.graph, settled.counts, chosen["delta"], steps
         )
-    summary = estimate_record(model, read, settled, files, chosen, configuration, sets, learned)
+    known = known_misfit(settled.graph, settled.counts)
+    summary = estimate_record(
+        model, read, settled, files, chosen, configuration, sets, learned, known
+    )
     found = _result(model, configuration, settled, sets, summary, None)
     return replace(found, learned=learned, steps=steps)
 

@@ -13,6 +13,7 @@ from mdpdsl.estimate.contradictions import contradictions
 from mdpdsl.estimate.learned_numbers import LearnedNumbers
 from mdpdsl.estimate.metrics import measure
 from mdpdsl.estimate.reference import estimate_reference
+from mdpdsl.estimate.row_fit import Misfit
 from mdpdsl.estimate.saved import what_is_left_out
 from mdpdsl.graph.describe import state_text
 from mdpdsl.graph.ends import Settled
@@ -49,6 +50,7 @@ def estimate_record(
     configuration: RunConfiguration,
     sets: ConfidenceSets,
     learned: LearnedNumbers | None,
+    known: Misfit | None,
 ) -> EstimateRecord:
     """Return the record of an estimate: what was counted, how, and how good it is."""
     graph, counts = settled.graph, settled.counts
@@ -88,26 +90,30 @@ def estimate_record(
         rows_per_second=read.rows / read.seconds,
         versions=configuration.versions,
         **what_is_left_out(counts, model, graph, chosen["prior"], sets.support == "model"),
-        **({} if learned is None else number_fields(learned, graph)),
+        misfit=None
+        if known is None
+        else misfit_records([known, *([] if learned is None else [learned.misfit])], graph),
+        **({} if learned is None else number_fields(learned)),
     )
 
 
-def number_fields(learned: LearnedNumbers, graph: TransitionGraph) -> dict[str, Any]:
+def number_fields(learned: LearnedNumbers) -> dict[str, Any]:
     """Return the fields of a record about unknown numbers."""
-    misfit = learned.misfit
-    pairs = misfit.pairs[:LISTED_MISFITS].tolist()
-    described = pair_records(graph, pairs, {})
     return {
         "numbers": [decoded(NumberRecord, each) for each in learned.parameters.records()],
         "numbers_source": learned.source,
         "notes": list(learned.notes),
-        "misfit": [
-            decoded(MisfitRecord, {**pair, "p_value": p_value, "text": text})
-            for pair, p_value, text in zip(
-                described, misfit.p_values.tolist(), misfit.sentences, strict=False
-            )
-        ],
     }
+
+
+def misfit_records(found: Sequence[Misfit], graph: TransitionGraph) -> list[MisfitRecord]:
+    """Return the first rows that contradict the model file."""
+    records = []
+    for misfit in found:
+        described = pair_records(graph, misfit.pairs.tolist(), {})
+        for pair, p, text in zip(described, misfit.p_values, misfit.sentences, strict=True):
+            records.append(decoded(MisfitRecord, {**pair, "p_value": float(p), "text": text}))
+    return records[:LISTED_MISFITS]
 
 
 def unseen_records(

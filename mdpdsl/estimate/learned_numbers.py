@@ -126,6 +126,12 @@ def misfit_text(learned: LearnedNumbers) -> str:
     return f"the data contradict the law of the model in {rows}; {first}"
 
 
+def contradicted_text(known: Misfit) -> str:
+    """Say that the data contradict rows that the model writes out."""
+    rows = "1 row" if len(known.pairs) == 1 else f"{len(known.pairs):,} rows"
+    return f"the data contradict {rows} that the model writes out; {known.sentences[0]}"
+
+
 def has_laws(graph: TransitionGraph) -> bool:
     """Return whether rows of a graph depend on unknown numbers."""
     return graph.knowledge is not None and bool(graph.knowledge.is_law.any())
@@ -174,7 +180,9 @@ def learned_numbers(
     if isinstance(likelihood, RawLikelihood):
         misfit = _raw_misfit(likelihood, found, graph)
         return LearnedNumbers(family, found, misfit, RAW, None)
-    misfit = row_misfit(family, counts, graph, found.value, MISFIT_LEVEL)
+    middle = (family.low + family.high) / 2
+    theta = np.where(np.isnan(found.value), middle, found.value)
+    misfit = row_misfit(family, counts, graph, theta, MISFIT_LEVEL)
     return LearnedNumbers(family, found, misfit, COUNTS, note)
 
 

@@ -93,8 +93,11 @@ def cover(
     Raise SolveError if the likelihood cannot be bounded, or not closely enough, and
     MissedMaximumError if the set is larger than the fit suggests.
     """
-    scales = _scales(likelihood, fitted)
     low, high = likelihood.low.astype(np.float64), likelihood.high.astype(np.float64)
+    nothing = Boxes(np.empty((0, len(low))), np.empty((0, len(low))))
+    if likelihood.upper(low, high) < threshold:
+        return nothing
+    scales = _scales(likelihood, fitted)
     inner_low, inner_high = _profile_hull(likelihood, fitted, threshold)
     if isinstance(likelihood, ConcaveLikelihood) and likelihood.is_concave:
         _cut_by_tangents(likelihood, fitted, threshold, low, high, inner_low, inner_high)
@@ -111,7 +114,7 @@ def cover(
                 search = _EndSearch(upper, threshold, scales, j, ends is low)
                 found = search.run(low, high, float(inner[j]))
                 if found is None:
-                    return Boxes(np.empty((0, len(low))), np.empty((0, len(low))))
+                    return nothing
                 ends[j], place = found
                 if abs(ends[j] - inner[j]) > nearest * (inner_high[j] - inner_low[j]):
                     peak = climb(likelihood, place)

@@ -18,6 +18,7 @@ from mdpdsl.compile.family import Family
 from mdpdsl.estimate.count_likelihood import LawCounts, law_counts
 from mdpdsl.graph.counts import Counts
 from mdpdsl.graph.describe import pair_text, state_text
+from mdpdsl.graph.row_sets import entry_pairs
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -61,14 +62,47 @@ def holm(p_values: FloatArray, level: float) -> BoolArray:
     return rejected
 
 
+@dataclass(frozen=True, eq=False)
+class KnownRows:
+    """The rows that a model file writes out, as a family that no number rules."""
+
+    graph: TransitionGraph
+    pairs: IntArray  # [m]
+    start: IntArray  # [m + 1]
+    successor: IntArray  # [n]
+    share: FloatArray  # [n]
+
+    @property
+    def entry_row(self) -> IntArray:
+        """The row of every entry, [n]."""
+        return entry_pairs(self.start)
+
+    def probabilities(self, theta: FloatArray) -> FloatArray:
+        """Return the rows, [n]; there are no numbers."""
+        return self.share
+
+
+def known_misfit(graph: TransitionGraph, counts: Counts, level: float = 0.01) -> Misfit | None:
+    """Test the rows that a file writes out, if they were visited; None if it leaves none open."""
+    knowledge = graph.knowledge
+    if knowledge is None:
+        return None
+    pairs = np.flatnonzero(knowledge.is_known)
+    lengths = np.diff(knowledge.successor_start)[pairs]
+    chosen = knowledge.is_known[knowledge.entry_pair]
+    start = np.concatenate([[0], np.cumsum(lengths)])
+    rows = KnownRows(graph, pairs, start, knowledge.successor[chosen], knowledge.share[chosen])
+    return row_misfit(rows, counts, graph, np.empty(0), level)
+
+
 def row_misfit(
-    family: Family,
+    family: Family | KnownRows,
     counts: Counts,
     graph: TransitionGraph,
     theta: FloatArray,
     level: float = 0.01,
 ) -> Misfit:
-    """Test the row of every law that was visited, at values of the unknown numbers."""
+    """Test every row of a family that was visited, at values of the unknown numbers."""
     found, chance = law_counts(family, counts, graph), family.probabilities(theta)
     rows = np.flatnonzero(found.visits > 0)
     statistic, p_values = np.zeros(len(rows)), np.ones(len(rows))
@@ -149,7 +183,7 @@ def _simulated(
 
 
 def _sentence(
-    family: Family,
+    family: Family | KnownRows,
     counts: Counts,
     graph: TransitionGraph,
     found: LawCounts,
@@ -166,16 +200,16 @@ def _sentence(
         worst = mine[np.argmax(found.impossible_count[mine])]
         state = int(counts.successor[found.impossible[worst]])
         n, shown = int(found.impossible_count[worst]), state_text(graph, state)
-        return f"{pair} led to {shown} ({_times(n)}), which the law excludes"
+        return f"{pair} led to {shown} ({_times(n)}), which the model excludes"
     excess = np.where(P > 0, np.abs(T - visits * P) / np.sqrt(np.maximum(visits * P, 1e-300)), 0.0)
     excess[(P <= 0) & (T > 0)] = np.inf
     worst = int(np.argmax(excess))
     shown = state_text(family.graph, int(family.successor[part][worst]))
     if P[worst] <= 0:
-        return f"{pair} led to {shown} ({_times(int(T[worst]))}), which the law excludes"
+        return f"{pair} led to {shown} ({_times(int(T[worst]))}), which the model excludes"
     return (
         f"{pair}: {T[worst]:,.0f} of {visits:,.0f} visits led to {shown}, "
-        f"where the law expects {visits * P[worst]:,.3g} (p = {p_value:.1g})"
+        f"where the model expects {visits * P[worst]:,.3g} (p = {p_value:.1g})"
     )
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mdpdsl.estimate.learned_numbers import LawFit, LearnedNumbers
+    from mdpdsl.estimate.row_fit import Misfit
     from mdpdsl.logs.raw_steps import RawTransitions
 
 
@@ -137,6 +138,13 @@ class RunResult(Tabular):
         """The model's unknown numbers, estimated from the first trial; None if it has none."""
         return self._learned(self.delta)
 
+    @cached_property
+    def known_misfit(self) -> Misfit | None:
+        """The rows of the model that the data contradict; None if it leaves none open."""
+        from mdpdsl.estimate.row_fit import known_misfit
+
+        return known_misfit(self.graph, self.counts)
+
     @property
     def delta(self) -> float:
         """The risk of the run's confidence sets."""
@@ -221,15 +229,16 @@ class RunResult(Tabular):
         knowledge = sets.graph.knowledge
         if knowledge is None:
             return found
-        numbers = self.family_sets(sets)
+        numbers, known = self.family_sets(sets), self.known_misfit
+        misfit = 0 if known is None else len(known.pairs)
         if numbers is not None:
             learned = self._learned_at(sets.delta)
             assert learned is not None
-            return replace(found, numbers=numbers, misfit=learned.n_misfit)
+            return replace(found, numbers=numbers, misfit=misfit + learned.n_misfit)
         # Balls take no notice of known shares, which intervals do.
         is_partly_known = bool(knowledge.share[~knowledge.is_known[knowledge.entry_pair]].any())
         has_balls = sets.kind == "time-uniform" and not is_partly_known
-        return replace(found, shape="kl" if has_balls else "intervals")
+        return replace(found, shape="kl" if has_balls else "intervals", misfit=misfit)
 
     def family_sets(self, sets: ConfidenceSets) -> FamilySets | None:
         """Return the unknown numbers that the data allow, and the sets of all other rows.

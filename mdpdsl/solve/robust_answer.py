@@ -246,8 +246,9 @@ class RobustSolution(Solution):
     def _number_record(self) -> dict[str, Any]:
         """Return the unknown numbers of a record; nothing if rows have no law."""
         numbers, family = self.set_model.numbers, self.family
+        misfit = {"misfit": self.set_model.misfit, "warning": self.warning}
         if numbers is None or family is None:
-            return {}
+            return misfit if self.set_model.misfit else {}
         names = ("value", "low", "high", "worst", "best")
         columns = (numbers.theta_hat, *numbers.hull, family.worst, family.best)
         return {
@@ -256,8 +257,7 @@ class RobustSolution(Solution):
                 for name, *row in zip(numbers.names, *columns, strict=True)
             ],
             "cells": family.n_cells,
-            "misfit": self.set_model.misfit,
-            "warning": self.warning,
+            **misfit,
         }
 
     def __repr__(self) -> str:

@@ -151,3 +151,17 @@ def test_a_model_without_values_cannot_be_simulated(tmp_path: Path) -> None:
         assert "often" in outcome.stderr, command
     outcome = quick("check", model)
     assert outcome.status == 0
+
+
+def test_data_that_contradict_a_known_row_are_reported(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    other = written(tmp_path, WALK.replace("0.5: stay | 0.5: x' = 0", "0.8: stay | 0.2: x' = 0"))
+    assert quick("simulate", other, "--steps", "2_000", "--out", log).status == 0
+    model = written(tmp_path, WALK, "wrong.mdp")
+    outcome = quick("estimate", model, log, "--out", tmp_path / "run")
+    assert "contradict" in outcome.stderr
+    record = quick("estimate", model, log, "--out", tmp_path / "again", "--json").json()
+    assert {row["action"] for row in record["misfit"]} == {"rest"}
+    solved = quick("solve", tmp_path / "run", "--reach", "far", "--robust", "--json").json()
+    assert solved["misfit"] == len(record["misfit"])
+    assert "do not rely on it" in solved["warning"]

@@ -150,6 +150,28 @@ def test_without_data_no_number_shows() -> None:
     assert sorted(each.names[0] for each in found.flat) == ["p", "x", "y"]
 
 
+class Periodic(Trials):
+    """A chance that comes back with every turn of a number."""
+
+    def chance(self, theta: FloatArray) -> float:
+        return 0.5 + 0.4 * float(np.sin(theta[0]))
+
+    def _slopes(self, theta: FloatArray) -> FloatArray:
+        return np.array([0.4 * np.cos(theta[0])])
+
+
+def test_maxima_that_fit_alike_are_all_known() -> None:
+    likelihood = Periodic(650, 1_000, low=np.zeros(1), high=np.full(1, 20.0), can_prove=False)
+    found = parameter_estimate(likelihood, 0.1, has_profiles=False)
+    root = float(np.arcsin(0.15 / 0.4))
+    turns = 2 * np.pi * np.arange(4)
+    places = np.array([*(root + turns), *(np.pi - root + turns[:3])])
+    assert "other values fit the data almost as well: p = " in found.notes[0]
+    assert found.interval_low[0] < places.min()
+    assert found.interval_high[0] > places.max()
+    assert all(found.boxes.contain(np.array([place])) for place in places)
+
+
 def test_few_data_are_not_taken_for_a_flat_direction() -> None:
     """The deviation exceeds the range, but the likelihood does change."""
     assert fit(trials(1, 3, 0.3, 0.6)).flat == ()

@@ -173,7 +173,7 @@ def test_transitions_that_no_values_allow_leave_no_set() -> None:
     misfit = row_misfit(family, counts, graph, found.value)
     assert misfit.pairs.tolist() == [4]
     assert misfit.p_values[0] == 0
-    assert misfit.sentences == ("left in x = 2 led to x = 4 (2 times), which the law excludes",)
+    assert misfit.sentences == ("left in x = 2 led to x = 4 (2 times), which the model excludes",)
 
 
 def test_holm_rejects_until_the_first_that_passes() -> None:
@@ -193,7 +193,7 @@ def test_a_wrong_law_is_found_where_it_is_wrong() -> None:
     assert found.is_found
     assert found.pairs[0] == 5
     assert found.sentences[0].startswith("right in x = 2: ")
-    assert "visits led to x = 1, where the law expects" in found.sentences[0]
+    assert "visits led to x = 1, where the model expects" in found.sentences[0]
     assert found.n_tests == 8
 
 

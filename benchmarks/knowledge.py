@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 
 import mdpdsl
+from mdpdsl.compile.family import Family
+from mdpdsl.estimate.learned_numbers import fitted_law
 
 DELTA = 0.1
 REACH = 'Pmax=? [ F "goal" ]'
@@ -34,9 +36,7 @@ MODELS = Path(__file__).parent.parent / "models"
 def lake(seeds: int) -> dict[str, Any]:
     """Return what is certified of a slippery lake, by what the file says."""
     text = (MODELS / "frozen_lake.mdp").read_text("utf-8")
-    one = text.replace(
-        "param success = 1/3               #", "unknown success in [0, 1] = 1/3   #"
-    )
+    one = text.replace("param success = 1/3               #", "unknown success in [0, 1] = 1/3   #")
     opened = text.replace("success:", "?=success:").replace("slide:", "?=slide:")
     truth = 14 / 17
     found: dict[str, list[float]] = {"number": [], "support": [], "spaces": []}
@@ -112,6 +112,86 @@ def pendulum(seeds: int) -> dict[str, Any]:
     }
 
 
+RIVER = """\
+mdp river
+unknown swim in [0.05, 0.95] = 0.35
+unknown last in [0.05, 0.95] = 0.6
+state x in 0..7
+action left, right
+init x = 0
+on left -> x' = max(x - 1, 0)
+on right when x == 0 -> swim: x' = 1 | 1 - swim: stay
+on right when x > 0 and x < 7 -> 0.9*swim: x' = x + 1 | 0.9*(1 - swim): stay | 0.1: x' = x - 1
+on right when x == 7 -> last: stay | 1 - last: x' = 6
+"""
+COINS = """\
+mdp coins
+unknown west in [0, 1] = 0.2
+unknown east in [0, 1] = 0.6
+state x in 0..29
+action left, right, toss
+init x = 0
+on left -> x' = max(x - 1, 0)
+on right -> x' = min(x + 1, 29)
+on toss when x == 0 -> west: x' = 1 | 1 - west: stay
+on toss when x == 29 -> east: x' = 28 | 1 - east: stay
+"""
+LABORATORY = """\
+mdp laboratory
+unknown first in [0, 1] = 0.3
+unknown second in [0, 0.5] = 0.1
+unknown drift in [-1, 1] = 0.2
+state x in 0..11
+action left, right, toss
+init x = 0
+on left -> x' = max(x - 1, 0)
+on right -> x' = min(x + 1, 11)
+on toss when x == 0 -> first: x' = 1 | 1 - first: stay
+on toss when x > 0 and x < 11 -> 0.5 + 0.1*drift: stay | 0.5 - 0.1*drift: x' = x - 1
+on toss when x == 11 -> second: x' = 10 | 1 - second: stay
+"""
+#: Steps of each experiment.
+STEPS = 10_000
+#: Experiments whose estimates are compared with the deviations that they promise.
+ESTIMATES = 400
+
+
+def design(seeds: int) -> dict[str, Any]:
+    """Return how near explorers for parameters come to the best experiment."""
+    return {
+        name: _designed(text, seeds)
+        for name, text in (("river", RIVER), ("coins", COINS), ("laboratory", LABORATORY))
+    }
+
+
+def _designed(text: str, seeds: int) -> dict[str, Any]:
+    model = mdpdsl.loads(text)
+    best = mdpdsl.allocate(model, purpose="parameters", steps=STEPS)
+    how: Any = {"purpose": "parameters", "steps": STEPS}
+    ratios = [mdpdsl.explore(model, **how, seed=1_000 + i).design_ratio for i in range(seeds)]
+    run = mdpdsl.explore(model, **how, trials=ESTIMATES, seed=1)
+    family = Family(model.checked, model.graph)
+    F = family.information(best.theta)
+    found, predicted = [], []
+    for trial in run.trials:
+        law = fitted_law(model.checked, model.graph, trial.counts)
+        assert law is not None
+        found.append(law.theta)
+        covariance = np.linalg.inv(np.tensordot(trial.counts.visits.astype(float), F, axes=1))
+        predicted.append(np.diag(covariance))
+    measured = np.sqrt(np.mean((np.array(found) - best.theta) ** 2, axis=0))
+    expected = np.sqrt(np.mean(predicted, axis=0))
+    return {
+        "random deviation / best": float(np.sqrt(best.random.objective / best.objective)),
+        "criterion / optimum, mean": float(np.mean(ratios)),
+        "criterion / optimum, largest": float(np.max(ratios)),
+        "certified gap": best.gap,
+        "measured / predicted deviation": dict(
+            zip(best.names, (measured / expected).round(3).tolist(), strict=True)
+        ),
+    }
+
+
 def main() -> None:
     """Print the figures of the parts asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -120,7 +200,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", mdpdsl.MdpdslWarning)
-    parts = {"lake": (lake, 200), "pendulum": (pendulum, 100)}
+    parts = {"lake": (lake, 200), "pendulum": (pendulum, 100), "design": (design, 30)}
     found = {}
     for name in arguments.parts or parts:
         run, seeds = parts[name]

@@ -14,7 +14,7 @@ from mdpdsl.report.figures.pair_figures import pair_figures, worst_pairs
 from mdpdsl.report.figures.plane_map import value_text
 from mdpdsl.report.graph.picture import inline_svg
 from mdpdsl.report.markup import definitions, number, percent, table, text
-from mdpdsl.report.page.numbers_section import rows_by_knowledge
+from mdpdsl.report.page.numbers_section import LISTED_ROWS, rows_by_knowledge
 from mdpdsl.report.repeat import repeating_command
 
 LISTED_PAIRS = 15
@@ -95,6 +95,11 @@ def notes(run: RunResult) -> list[str]:
         found.append("The true model is unknown: c and errors are relative to the whole log.")
     if run.sets is not None:
         found.append(f"Confidence sets – {run.sets.described}. They hold {run.sets.holds}.")
+    known = run.known_misfit
+    if known is not None and known.is_found:
+        rows = "1 row" if len(known.pairs) == 1 else f"{len(known.pairs):,} rows"
+        shown = "; ".join(known.sentences[:LISTED_ROWS])
+        found.append(f"The data contradict {rows} that the model file writes out – {shown}.")
     n_failed = round(run.figures.failure_rate * run.figures.n_trials)
     if 0 < n_failed < run.figures.n_trials:
         failures = f"{n_failed} of {run.figures.n_trials} trials never visited some pair"

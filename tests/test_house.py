@@ -84,7 +84,7 @@ def test_nothing_reaches_upwards_not_even_by_name(path: Path) -> None:
 def test_the_command_line_is_thin() -> None:
     sizes = {path.name: len(path.read_text("utf-8").splitlines()) for path in COMMANDS}
     assert {name: size for name, size in sizes.items() if size > 250} == {}
-    assert sum(sizes.values()) <= 3_000
+    assert sum(sizes.values()) <= 3_200
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.name)
@@ -108,7 +108,8 @@ def test_explore_passes_few_files_of_the_command_line() -> None:
                 reached(module.split(".")[2], found)
         return found
 
-    assert reached("explore", set()) == {"explore", "explorer_options", "options", "console"}
+    expected = {"explore", "explorer_options", "design_options", "options", "console"}
+    assert reached("explore", set()) == expected
 
 
 def test_no_two_files_have_one_name_unless_a_command_shows_what_a_verb_does() -> None:

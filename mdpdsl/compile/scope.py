@@ -88,6 +88,15 @@ class Names:
         """Add a diagnostic."""
         self.diagnostics.append(Diagnostic(code, message, span, help_text))
 
+    def mark(self) -> tuple[int, dict[str, tuple[int, int]]]:
+        """Return what has been reported so far, for `rewind`."""
+        return len(self.diagnostics), dict(self._unknown)
+
+    def rewind(self, mark: tuple[int, dict[str, tuple[int, int]]]) -> None:
+        """Forget what has been reported since a mark."""
+        del self.diagnostics[mark[0] :]
+        self._unknown = mark[1]
+
     def declare(self, name: ast.Ident, definition: Definition) -> bool:
         """Declare a name; report it if it is taken or reserved."""
         text = name.text

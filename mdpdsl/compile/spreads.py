@@ -30,16 +30,17 @@ def noise_spread(
     """Evaluate the distribution of a noise; with its terms if it depends on unknown numbers."""
     if isinstance(distribution, ast.DiscreteDistribution) or len(distribution.arguments) != 2:
         return spread(scope, distribution), None
-    n_before = len(scope.diagnostics)
+    mark = scope.mark()
     typed = [scope.term(argument, SPREAD, REAL) for argument in distribution.arguments]
-    if len(scope.diagnostics) > n_before or distribution.family.text not in ("normal", "uniform"):
-        del scope.diagnostics[n_before:]
-        return spread(scope, distribution), None
     first, second = typed
-    assert first is not None and second is not None
-    if not reads(first) | reads(second):
+    is_named = distribution.family.text in ("normal", "uniform")
+    if first is None or second is None or not is_named or not reads(first) | reads(second):
+        scope.rewind(mark)
         return spread(scope, distribution), None
     terms = first, second
+    valid = {each.name for each in unknowns}
+    if not {name for _, name in reads(first) | reads(second)} <= valid:
+        return None, None  # a number whose declaration has an error
     found = None
     for values in (*_corners(unknowns), {each.name: each.assumed for each in unknowns}):
         numbers = spread_numbers(terms, values)

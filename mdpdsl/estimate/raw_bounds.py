@@ -116,7 +116,8 @@ class BoundSum:
     def bounds(self) -> tuple[float, float]:
         """Return the bounds of the sum."""
         error = ROUNDING * (1 + self._size)
-        own = self._own + np.array([-1, 1]) * ROUNDING * (1 + np.abs(self._own))
+        slack = np.where(np.isfinite(self._own), ROUNDING * (1 + np.abs(self._own)), 0.0)
+        own = self._own + np.array([-1, 1]) * slack
         middle = (self._slope[0] + self._slope[1]) / 2
         spread = float(((self._slope[1] - self._slope[0]) / 2 + 1e-9 * np.abs(middle)) @ self._half)
         bend = self._bend + 0.5 * float(self._half @ np.abs(self._curvature) @ self._half)

@@ -1,5 +1,7 @@
 """The best experiment for unknown numbers: closed forms, other solvers, certificates."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -46,7 +48,7 @@ def a_value(F: FloatArray, W: FloatArray, u: FloatArray) -> float:
 
 
 def d_value(F: FloatArray, u: FloatArray) -> float:
-    return -float(np.linalg.slogdet(np.tensordot(u, F, axes=1))[1]) / F.shape[1]
+    return float(-np.linalg.slogdet(np.tensordot(u, F, axes=1))[1] / F.shape[1])
 
 
 def occupancy_of(graph: TransitionGraph, policy: FloatArray) -> FloatArray:
@@ -111,6 +113,7 @@ def test_one_number_is_a_linear_program(seed: int, graph: TransitionGraph) -> No
     rows = np.vstack([flow_rows(graph).toarray(), np.ones(graph.n_pairs)])
     right = np.append(np.zeros(graph.n_states), 1.0)
     best = linprog(-F[:, 0, 0], A_eq=rows, b_eq=right, method="highs")
+    assert best.fun is not None
     assert 1 / found.objective == pytest.approx(-best.fun, rel=2 * TOLERANCE)
     assert found.gap <= TOLERANCE
 
@@ -133,7 +136,7 @@ def test_a_general_solver_finds_the_same_optimum(seed: int, criterion: str) -> N
     def value(d: FloatArray) -> float:
         return a_value(F, W, T + m * d) if criterion == "a" else d_value(F, T + m * d)
 
-    best = minimize(
+    best: Any = minimize(  # type: ignore[call-overload]
         value,
         random_occupancy(graph),
         method="SLSQP",

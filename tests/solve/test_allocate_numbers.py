@@ -73,6 +73,7 @@ def test_an_estimate_is_designed_for_at_its_own_values(tmp_path: Path) -> None:
     log = mdpdsl.simulate(model, steps=2_000, seed=0)
     estimate = mdpdsl.estimate(model, log.table())
     found = mdpdsl.allocate(estimate, purpose="parameters")
+    assert estimate.numbers is not None
     assert found.theta[0] == pytest.approx(estimate.numbers.values["slip"])
     assert found.theta[0] != 0.1
 

@@ -102,14 +102,20 @@ def point_window(variable: Variable, cells: IntArray) -> Window:
 
 def range_window(variable: Variable, low: FloatArray, high: FloatArray) -> Window:
     """Return the windows of all cells between [n, k] values, with a mass of 1 in each."""
+    if variable.wraps:
+        assert variable.edges is not None
+        begin, end = float(variable.edges[0]), float(variable.edges[-1])
+        is_whole = ~(high - low < end - begin)
+        low = np.where(is_whole, begin, low)
+        high = np.where(is_whole, np.nextafter(end, begin), high)
     first, last = _unrolled_cells(variable, low), _unrolled_cells(variable, high)
     if variable.wraps:
         last = np.minimum(last, first + variable.size - 1)
-    begin = first.min(axis=1)
-    width = int((last.max(axis=1) - begin).max()) + 1
-    cells = begin[:, None, None] + np.arange(width)
+    lowest = first.min(axis=1)
+    width = int((last.max(axis=1) - lowest).max()) + 1
+    cells = lowest[:, None, None] + np.arange(width)
     inside = (cells >= first[:, :, None]) & (cells <= last[:, :, None])
-    return Window(begin, inside.astype(np.float64))
+    return Window(lowest, inside.astype(np.float64))
 
 
 def covering_edges(variable: Variable, low: FloatArray, high: FloatArray) -> FloatArray:

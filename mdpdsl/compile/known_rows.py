@@ -106,11 +106,14 @@ class ViewKernel(TransitionKernel):
         }[self.view]
         if branch.probability is None:
             return np.asarray(is_counted)
+        values = np.asarray(evaluate(branch.probability, frame).values, np.float64)
         if self.view is View.SHARE:
-            values = np.asarray(evaluate(branch.probability, frame).values, np.float64)
             return np.asarray(np.clip(values, 0.0, 1.0) * is_counted)
-        upper = enclose(branch.probability, frame, self.laws.box).upper
-        return np.asarray((np.asarray(upper) > NEGLIGIBLE) * is_counted)
+        is_possible = values > 0
+        if self.laws.reads_numbers(branch.probability):
+            upper = enclose(branch.probability, frame, self.laws.box).upper
+            is_possible = is_possible | (np.asarray(upper) > NEGLIGIBLE)
+        return np.asarray(is_possible * is_counted)
 
 
 class KnowledgeBuffer:
@@ -132,7 +135,8 @@ class KnowledgeBuffer:
 
     def add(self, codes: IntArray, states: StateSpace) -> None:
         """Add the rows of a batch of states, in order."""
-        found = {view: kernel.transitions(codes) for view, kernel in self.kernels.items()}
+        with np.errstate(all="ignore"):  # values that are no numbers are errors, reported elsewhere
+            found = {view: kernel.transitions(codes) for view, kernel in self.kernels.items()}
         possible = found[View.POSSIBLE]
         keys = self._keys(possible)
         aligned = []

@@ -35,7 +35,7 @@ from mdpdsl.compile.quadrature import (
     stratified_nodes,
     support,
 )
-from mdpdsl.compile.terms import Term
+from mdpdsl.compile.terms import Term, reads
 from mdpdsl.graph.space import FloatArray, IntArray, Variable
 
 #: Smaller probabilities are below the rounding error of their row.
@@ -115,7 +115,8 @@ class OutcomeKernel:
     def _covering_moves(self, plan: OutcomePlan, start: Start, action: int) -> Iterator[Moves]:
         """Return wherever an outcome may lead for any values of the unknown numbers.
 
-        A variable whose noise is integrated numerically may lead anywhere.
+        A variable whose noise is integrated numerically may lead anywhere, and so may one that
+        depends on it.
         """
         if plan.discrete:
             nodes, weights = discrete_nodes(plan.discrete)
@@ -125,10 +126,14 @@ class OutcomeKernel:
         windows: dict[str, Window] = {}
         for name in plan.order:
             variable, affine = self._variable(name), plan.exact.get(name)
-            if affine is not None:
+            if affine is not None and _can_read(affine.terms(), frame):
                 low, high = self._reach(affine, frame)
                 windows[name] = range_window(variable, low.reshape(n, k), high.reshape(n, k))
-            elif name in plan.steady and not self.laws.reads_numbers(plan.terms[name]):
+            elif (
+                name in plan.steady
+                and not self.laws.reads_numbers(plan.terms[name])
+                and _can_read([plan.terms[name]], frame)
+            ):
                 values = self._values(plan.terms[name], frame, start, action)
                 cells = self._certain_cell(variable, values)
                 windows[name] = point_window(variable, np.maximum(cells, 0).reshape(n, k))
@@ -414,6 +419,15 @@ def report_faults(
         rows = np.flatnonzero(np.broadcast_to(fault.rows, (frame.size,)))
         states = codes[np.unique(rows // n_nodes)]
         problems.add("E507", fault.span, fault.message, states, action=action)
+
+
+def _can_read(terms: list[Term], frame: Frame) -> bool:
+    """Return whether a frame has all that some terms read, but for unknown numbers."""
+    return all(
+        kind == "unknown" or (kind, name) in frame.values
+        for term in terms
+        for kind, name in reads(term)
+    )
 
 
 def _following(variable: Variable, values: FloatArray) -> Array:

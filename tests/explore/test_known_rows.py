@@ -423,7 +423,7 @@ def test_with_its_numbers_set_a_model_can_be_simulated() -> None:
     model = mdpdsl.loads(SLIP, slip=0.2)
     run = mdpdsl.explore(model, steps=300)
     assert run.worst is not None
-    assert run.model.graph.to_learn.sum() == 4
+    assert run.model.graph.to_learn.sum() == 3
 
 
 class Board:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mdpdsl.drafts.new_model import new
     from mdpdsl.envs import gym_env
     from mdpdsl.estimate.estimate_logs import Estimate, estimate
+    from mdpdsl.estimate.learned_numbers import LearnedNumbers
     from mdpdsl.estimate.run_result import RunResult
     from mdpdsl.exchange import Export, Import, export, import_model
     from mdpdsl.explore.comparison import Comparison, compare
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from mdpdsl.report.model_summary import ModelSummary, describe, draw
     from mdpdsl.report.report_runs import Report, figures, plot, report
     from mdpdsl.simulate.simulate_model import Log, simulate
+    from mdpdsl.solve.allocate_numbers import ExperimentDesign
     from mdpdsl.solve.allocate_visits import Allocation, allocate
     from mdpdsl.solve.answer import Solution
     from mdpdsl.solve.discounted import solve_discounted as solve_discounted
@@ -85,6 +87,7 @@ _NAMES = {
     "mdpdsl.drafts.new_model": ("new",),
     "mdpdsl.envs": ("gym_env",),
     "mdpdsl.estimate.estimate_logs": ("Estimate", "estimate"),
+    "mdpdsl.estimate.learned_numbers": ("LearnedNumbers",),
     "mdpdsl.estimate.run_result": ("RunResult",),
     "mdpdsl.exchange": ("Export", "Import", "export", "import_model"),
     "mdpdsl.explore.comparison": ("Comparison", "compare"),
@@ -101,6 +104,7 @@ _NAMES = {
     "mdpdsl.report.model_summary": ("ModelSummary", "describe", "draw"),
     "mdpdsl.report.report_runs": ("Report", "figures", "plot", "report"),
     "mdpdsl.simulate.simulate_model": ("Log", "simulate"),
+    "mdpdsl.solve.allocate_numbers": ("ExperimentDesign",),
     "mdpdsl.solve.allocate_visits": ("Allocation", "allocate"),
     "mdpdsl.solve.answer": ("Solution",),
     "mdpdsl.solve.robust_answer": ("RobustSolution",),
@@ -134,6 +138,7 @@ __all__ = [
     "Draft",
     "Error",
     "Estimate",
+    "ExperimentDesign",
     "ExperimentPlan",
     "ExploreRun",
     "ExploreSettings",
@@ -141,6 +146,7 @@ __all__ = [
     "Export",
     "FormatError",
     "Import",
+    "LearnedNumbers",
     "Log",
     "LogError",
     "MdpdslWarning",

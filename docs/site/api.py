@@ -39,6 +39,7 @@ What the verbs return. All are frozen; `record()` returns what the command print
 Those with a `table()` can be given to anything that reads Arrow: pandas, polars, DuckDB.""",
         """
         ExploreRun Comparison Estimate Solution RobustSolution Allocation Log ExperimentPlan
+        ExperimentDesign LearnedNumbers
         RunResult Runs Report Draft Export Import Check ModelSummary""",
     ),
     (

@@ -138,6 +138,7 @@ def command(
     values estimated there.
     """
     from mdpdsl.files import require_absent
+    from mdpdsl.load import open_run
     from mdpdsl.solve.allocate_visits import allocate
 
     for path in (out, policy_out):
@@ -151,7 +152,7 @@ def command(
         raise click.UsageError("--steps is about --for parameters; give that, too")
     loaded = load_model(model, parameters, all_states, max_states, learn=learn, is_quiet=is_quiet)
     found = allocate(
-        loaded,
+        open_run(model) if purpose is not None and Path(model).is_dir() else loaded,
         kappa=kappa,
         distance=distance,
         recurrent=recurrent,

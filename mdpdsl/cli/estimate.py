@@ -37,6 +37,7 @@ from mdpdsl.cli.options import (
 
 if TYPE_CHECKING:
     from mdpdsl.estimate.estimate_logs import Estimate
+    from mdpdsl.runs.records import EstimateRecord
 
 #: The speed is printed for logs of at least this many rows.
 LARGE_LOG = 100_000
@@ -138,6 +139,12 @@ def command(
     sys.exit(0 if found.transitions and is_whole else 1)
 
 
+def _n_learned(summary: EstimateRecord) -> str:
+    n_learned = summary.pairs_seen + summary.pairs_unseen
+    is_all = n_learned == summary.pairs
+    return f"{n_learned:,}" if is_all else f"{n_learned:,} whose rows are not known"
+
+
 def _print(found: Estimate) -> None:
     from mdpdsl.estimate.confidence_sets import MEANINGS
     from mdpdsl.estimate.contradictions import contradiction_count, impossible_text
@@ -161,7 +168,7 @@ def _print(found: Estimate) -> None:
             ("ends", ends_text(summary.ends, summary.says_ends)),
             ("time step", "none: rows are in order of time" if step is None else f"{step:g}"),
             ("rejected", f"{sum(summary.rejected.values()):,}"),
-            ("pairs seen", f"{summary.pairs_seen:,} of {summary.pairs:,}"),
+            ("pairs seen", f"{summary.pairs_seen:,} of {_n_learned(summary)}"),
             ("sets", f"{summary.sets}, delta = {summary.delta:g}; hold {summary.holds}"),
             ("support", f"{summary.support}: {MEANINGS[summary.support]}"),
             ("contradictions", contrary),

@@ -19,7 +19,7 @@ import numpy as np
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.initial import initial_distribution, no_start
 from mdpdsl.compile.known_rows import KnowledgeBuffer
-from mdpdsl.compile.laws import at, corners
+from mdpdsl.compile.laws import at
 from mdpdsl.compile.limits import (
     MOST_NODES,
     MOST_STATES,
@@ -34,6 +34,7 @@ from mdpdsl.compile.quadrature import n_quadrature_nodes, rough_strata
 from mdpdsl.compile.rewards import marked_states, reward_fields, reward_kernels, rewards_in_ends
 from mdpdsl.compile.row_batches import RowBuffer
 from mdpdsl.compile.search import search_states
+from mdpdsl.compile.spreads import corners
 from mdpdsl.compile.transitions import TransitionKernel, count_points
 from mdpdsl.diagnostics import Diagnostic
 from mdpdsl.graph.analysis import reachable_states
@@ -176,7 +177,7 @@ class _Expander:
     def _faults_in_ranges(self, graph: TransitionGraph) -> list[Diagnostic]:
         """Return what is wrong with the rows at the ends of the ranges of the unknown numbers."""
         n_corners = MOST_CORNERS if graph.n_states <= FEW_STATES else 2
-        for values in corners(self.model, n_corners):
+        for values in corners(self.model.unknowns, n_corners):
             problems = self.problems.another()
             kernel = TransitionKernel(at(self.model, values), problems, self.initial)
             codes = graph.states.codes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -59,13 +58,6 @@ def at(model: CheckedModel, values: Mapping[str, float]) -> CheckedModel:
     return replace(
         model, unknowns=unknowns, noises=tuple(_noise_at(noise, bound) for noise in model.noises)
     )
-
-
-def corners(model: CheckedModel, most: int) -> list[dict[str, float]]:
-    """Return the corners of the ranges of the unknown numbers; the first ones if there are many."""
-    names = [each.name for each in model.unknowns]
-    ends = itertools.product(*((each.low, each.high) for each in model.unknowns))
-    return [dict(zip(names, corner, strict=True)) for corner in itertools.islice(ends, most)]
 
 
 def _noise_at(noise: Noise, values: Mapping[str, float]) -> Noise:

@@ -42,7 +42,8 @@ def noise_spread(
     if not {name for _, name in reads(first) | reads(second)} <= valid:
         return None, None  # a number whose declaration has an error
     found = None
-    for values in (*_corners(unknowns), {each.name: each.assumed for each in unknowns}):
+    assumed = {each.name: each.assumed for each in unknowns}
+    for values in (*corners(unknowns, MOST_CORNERS), assumed):
         numbers = spread_numbers(terms, values)
         if numbers is None:
             shown = ", ".join(f"{name} = {value:g}" for name, value in values.items())
@@ -54,10 +55,10 @@ def noise_spread(
     return found, terms
 
 
-def _corners(unknowns: tuple[Unknown, ...]) -> Iterator[dict[str, float]]:
-    """Return the corners of the box of all unknown numbers; the first ones if there are many."""
+def corners(unknowns: tuple[Unknown, ...], most: int) -> Iterator[dict[str, float]]:
+    """Return the corners of the ranges of unknown numbers; the first ones if there are many."""
     ends = itertools.product(*((each.low, each.high) for each in unknowns))
-    for corner in itertools.islice(ends, MOST_CORNERS):
+    for corner in itertools.islice(ends, most):
         yield {each.name: value for each, value in zip(unknowns, corner, strict=True)}
 
 

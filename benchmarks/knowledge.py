@@ -45,14 +45,15 @@ def lake(seeds: int) -> dict[str, Any]:
     for seed in range(seeds):
         log = mdpdsl.simulate(mdpdsl.loads(text), steps=6_210, seed=seed)
         estimate = mdpdsl.estimate(mdpdsl.loads(one), log, delta=DELTA)
+        assert estimate.numbers is not None
         (slip,) = estimate.numbers.parameters.records()
         covered += slip["low"] <= 1 / 3 <= slip["high"]
-        solution = mdpdsl.solve(estimate, REACH, robust=True)
+        solution = _solved(estimate)
         held += solution.guaranteed <= truth <= solution.possible
         found["number"].append(solution.guaranteed)
         for name, model in (("support", mdpdsl.loads(opened)), ("spaces", mdpdsl.loads(text))):
             estimate = mdpdsl.estimate(model, log, delta=DELTA)
-            found[name].append(mdpdsl.solve(estimate, REACH, robust=True).guaranteed)
+            found[name].append(_solved(estimate).guaranteed)
     return {
         "seeds": seeds,
         "truth": truth,
@@ -61,6 +62,12 @@ def lake(seeds: int) -> dict[str, Any]:
         "bounds hold": held / seeds,
         "seconds": time.perf_counter() - began,
     }
+
+
+def _solved(estimate: mdpdsl.Estimate) -> mdpdsl.RobustSolution:
+    found = mdpdsl.solve(estimate, REACH, robust=True)
+    assert isinstance(found, mdpdsl.RobustSolution)
+    return found
 
 
 PENDULUM = """\
@@ -93,6 +100,7 @@ def pendulum(seeds: int) -> dict[str, Any]:
     for seed in range(seeds):
         log = mdpdsl.simulate(model, steps=5_000, seed=seed, simulate="continuous")
         numbers = mdpdsl.estimate(model, log, delta=DELTA).numbers
+        assert numbers is not None
         alarms += numbers.n_misfit > 0
         inside = True
         for each in numbers.parameters.records():
@@ -101,7 +109,9 @@ def pendulum(seeds: int) -> dict[str, Any]:
             inside &= each["low"] <= TRUTH[each["name"]] <= each["high"]
         covered += inside
         if seed < max(1, seeds // 10):
-            misfits += mdpdsl.estimate(wrong, log, delta=DELTA).numbers.n_misfit > 0
+            mistaken = mdpdsl.estimate(wrong, log, delta=DELTA).numbers
+            assert mistaken is not None
+            misfits += mistaken.n_misfit > 0
     return {
         "seeds": seeds,
         "within three deviations": {name: count / seeds for name, count in near.items()},
@@ -168,7 +178,8 @@ def _designed(text: str, seeds: int) -> dict[str, Any]:
     model = mdpdsl.loads(text)
     best = mdpdsl.allocate(model, purpose="parameters", steps=STEPS)
     how: Any = {"purpose": "parameters", "steps": STEPS}
-    ratios = [mdpdsl.explore(model, **how, seed=1_000 + i).design_ratio for i in range(seeds)]
+    runs = [mdpdsl.explore(model, **how, seed=1_000 + i) for i in range(seeds)]
+    ratios = np.array([run.design_ratio for run in runs], np.float64)
     run = mdpdsl.explore(model, **how, trials=ESTIMATES, seed=1)
     family = Family(model.checked, model.graph)
     F = family.information(best.theta)

@@ -51,6 +51,7 @@ def test_a_run_is_read_again_with_what_it_learned(tmp_path: Path) -> None:
     again = mdpdsl.open_run(tmp_path / "all")
     assert again.model.graph.hash == run.model.graph.hash == model.graph.hash
     assert again.configuration.options.learn == "all"
+    assert isinstance(again, mdpdsl.ExploreRun)
     assert again.worst == run.worst
     assert "--learn all" in str(repeating_command(again))
     plain = mdpdsl.explore(mdpdsl.loads(MODEL), steps=200, out=tmp_path / "plain")

@@ -9,6 +9,7 @@ import mdpdsl
 from mdpdsl.compile.laws import at
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.spreads import corners
+from mdpdsl.diagnostics import Source
 from mdpdsl.graph.knowledge import Knowledge, said_of, with_possible_rows
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -145,7 +146,7 @@ noise v ~ uniform(-0.2, 0.3)
     assert known.is_law.all()
     possible = known.entry_pair * graph.n_states + known.successor
     for values in [*corners(model.checked.unknowns, 8), {"push": 0.3, "sd": 0.2}]:
-        there = mdpdsl.loads(text, **values).graph
+        there = Model(Source(text, "drift.mdp"), values).graph
         pair = np.repeat(np.arange(there.n_pairs), np.diff(there.successor_start))
         assert np.isin(pair * graph.n_states + there.successor, possible).all()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,7 +76,8 @@ def test_knowledge_that_does_not_fit_is_refused(name: str, tmp_path: Path) -> No
     mdpdsl.export(mdpdsl.loads(LAKE), tmp_path / "lake.npz")
     with np.load(tmp_path / "lake.npz") as file:
         arrays = {each: file[each] for each in file.files}
-    for change in (lambda array: array[:-1], lambda array: array - 7.5):
+    changes: tuple[Callable[[Any], Any], ...] = (lambda x: x[:-1], lambda x: x - 7.5)
+    for change in changes:
         if arrays[f"knowledge.{name}"].dtype == np.bool_ and change(np.ones(2)).size == 2:
             continue
         changed = arrays | {f"knowledge.{name}": change(arrays[f"knowledge.{name}"])}

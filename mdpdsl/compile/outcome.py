@@ -160,7 +160,9 @@ class OutcomeKernel:
                 limit = enclose(bound, frame, box)
                 cut = np.maximum if is_lower else np.minimum
                 low, high = cut(low, limit.lower), cut(high, limit.upper)
-        return low, high
+        # What is not a number has been reported, and may be anywhere.
+        is_finite = np.isfinite(low) & np.isfinite(high)
+        return np.where(is_finite, low, -np.inf), np.where(is_finite, high, np.inf)
 
     def _noise_range(self, noise: Noise) -> tuple[tuple[float, float], ...]:
         """Return the range of a noise, as ranges of its two ends."""

@@ -34,6 +34,8 @@ def noise_spread(
     typed = [scope.term(argument, SPREAD, REAL) for argument in distribution.arguments]
     first, second = typed
     is_named = distribution.family.text in ("normal", "uniform")
+    if is_named and unknowns and (first is None or second is None):
+        return None, None  # as was reported: here, unknown numbers are not the mistake
     if first is None or second is None or not is_named or not reads(first) | reads(second):
         scope.rewind(mark)
         return spread(scope, distribution), None

@@ -12,8 +12,10 @@ from enum import Enum
 import numpy as np
 
 from mdpdsl.compile.checked import Branch, CheckedModel, Rule
+from mdpdsl.compile.covering import CoveringKernel
 from mdpdsl.compile.enclosures import enclose
 from mdpdsl.compile.expressions import Frame, evaluate
+from mdpdsl.compile.laws import Laws
 from mdpdsl.compile.merge import MergedColumns, MergedRows, Transitions, merge_rows
 from mdpdsl.compile.outcome import Moves
 from mdpdsl.compile.problems import Problems
@@ -50,8 +52,9 @@ class ViewKernel(TransitionKernel):
     ) -> None:
         super().__init__(model, problems, initial)
         self.view = view
-        self.laws = self.outcomes.laws
-        self.outcomes.covers_ranges = view is not View.SHARE
+        self.laws = Laws(model)
+        if view is not View.SHARE:
+            self.outcomes = CoveringKernel(model, problems, self.laws)
 
     def restarting(self, rows: IntArray) -> Iterator[MergedRows]:
         """Return the branches of states that restart, which are known."""

@@ -13,17 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdpdsl.compile.cells import (
-    NORMAL_REACH,
     Window,
     covering_edges,
     point_window,
-    range_window,
     window_masses,
 )
-from mdpdsl.compile.checked import CheckedModel, Noise, Spread
-from mdpdsl.compile.enclosures import enclose
+from mdpdsl.compile.checked import CheckedModel, Spread
 from mdpdsl.compile.expressions import Array, Evaluated, Frame, evaluate
-from mdpdsl.compile.laws import Laws
 from mdpdsl.compile.noise import Affine, OutcomePlan
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.quadrature import (
@@ -35,7 +31,7 @@ from mdpdsl.compile.quadrature import (
     stratified_nodes,
     support,
 )
-from mdpdsl.compile.terms import Term, reads
+from mdpdsl.compile.terms import Term
 from mdpdsl.graph.space import FloatArray, IntArray, Variable
 
 #: Smaller probabilities are below the rounding error of their row.
@@ -71,16 +67,11 @@ class OutcomeKernel:
         self.model = model
         self.problems = problems
         self.refinement = 1
-        self.laws = Laws(model)
-        self.covers_ranges = False  # whether unknown numbers have any value of their ranges
         self._position = {v.name: i for i, v in enumerate(model.states.variables)}
         self._cells_of: tuple[IntArray, dict[int, IntArray]] = (np.zeros(0, np.int64), {})
 
     def moves(self, plan: OutcomePlan, start: Start, action: int) -> Iterator[Moves]:
         """Return where an outcome leads from each row."""
-        if self.covers_ranges and self.laws.moves(plan):
-            yield from self._covering_moves(plan, start, action)
-            return
         points = start
         start = self._with_noise_nodes(plan, start, action)
         cells, frame = self._certain_cells(plan, start, action)
@@ -112,69 +103,6 @@ class OutcomeKernel:
         names = sorted(windows, key=lambda name: windows[name].masses.shape[2])
         yield from self._multiply(names[0::2], names[1::2], windows, start)
 
-    def _covering_moves(self, plan: OutcomePlan, start: Start, action: int) -> Iterator[Moves]:
-        """Return wherever an outcome may lead for any values of the unknown numbers.
-
-        A variable whose noise is integrated numerically may lead anywhere, and so may one that
-        depends on it.
-        """
-        if plan.discrete:
-            nodes, weights = discrete_nodes(plan.discrete)
-            start = _crossed(start, [noise.name for noise in plan.discrete], nodes, weights)
-        frame = self._with_present_values(plan, start.frame)
-        n, k = start.weights.shape
-        windows: dict[str, Window] = {}
-        for name in plan.order:
-            variable, affine = self._variable(name), plan.exact.get(name)
-            if affine is not None and _can_read(affine.terms(), frame):
-                low, high = self._reach(affine, frame)
-                windows[name] = range_window(variable, low.reshape(n, k), high.reshape(n, k))
-            elif (
-                name in plan.steady
-                and not self.laws.reads_numbers(plan.terms[name])
-                and _can_read([plan.terms[name]], frame)
-            ):
-                values = self._values(plan.terms[name], frame, start, action)
-                cells = self._certain_cell(variable, values)
-                windows[name] = point_window(variable, np.maximum(cells, 0).reshape(n, k))
-                frame = frame.extended({("next", name): _following(variable, values)})
-            else:
-                everywhere = np.ones((n, k, variable.size))
-                windows[name] = Window(np.zeros(n, np.int64), everywhere)
-        names = sorted(windows, key=lambda name: windows[name].masses.shape[2])
-        yield from self._multiply(names[0::2], names[1::2], windows, start)
-
-    def _reach(self, affine: Affine, frame: Frame) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the largest value of a next value, but for negligible tails."""
-        box, noises = self.laws.box, {noise.name: noise for noise in self.model.noises}
-        found = enclose(affine.constant, frame, box)
-        low, high = frame.full(found.lower), frame.full(found.upper)
-        for name, coefficient in affine.coefficients.items():
-            slope = enclose(coefficient, frame, box)
-            ends = [end for number in self._noise_range(noises[name]) for end in number]
-            products = [side * end for side in (slope.lower, slope.upper) for end in ends]
-            low = low + np.minimum.reduce(products)
-            high = high + np.maximum.reduce(products)
-        for bound, is_lower in zip(affine.clip, (True, False), strict=True):
-            if bound is not None:
-                limit = enclose(bound, frame, box)
-                cut = np.maximum if is_lower else np.minimum
-                low, high = cut(low, limit.lower), cut(high, limit.upper)
-        # What is not a number has been reported, and may be anywhere.
-        is_finite = np.isfinite(low) & np.isfinite(high)
-        return np.where(is_finite, low, -np.inf), np.where(is_finite, high, np.inf)
-
-    def _noise_range(self, noise: Noise) -> tuple[tuple[float, float], ...]:
-        """Return the range of a noise, as ranges of its two ends."""
-        a, b = (noise.spread.a,) * 2, (noise.spread.b,) * 2
-        if noise.terms is not None:
-            found = [enclose(term, Frame(1, {}), self.laws.box) for term in noise.terms]
-            a, b = ((float(f.lower.min()), float(f.upper.max())) for f in found)
-        if "uniform" in (noise.spread.family, noise.family):
-            return a, b
-        reach = NORMAL_REACH * b[1]
-        return ((a[0] - reach, a[1] + reach),)
-
     def _cells(self, codes: IntArray, position: int) -> IntArray:
         """Return the cells of a variable, cached because the branches of a batch share them."""
         if self._cells_of[0] is not codes:
@@ -193,7 +121,7 @@ class OutcomeKernel:
         if plan.discrete:
             nodes, weights = discrete_nodes(plan.discrete)
             names = [noise.name for noise in plan.discrete]
-            start = _crossed(start, names, nodes, weights)
+            start = crossed(start, names, nodes, weights)
         if len(plan.quadrature) == 1:
             return self._stratified(plan, start, action)
         if plan.quadrature:
@@ -202,7 +130,7 @@ class OutcomeKernel:
                 nodes, weights = sampled_nodes(plan.quadrature, seed, self.refinement)
             else:
                 nodes, weights = product_nodes(plan.quadrature, self.refinement)
-            start = _crossed(start, [noise.name for noise in plan.quadrature], nodes, weights)
+            start = crossed(start, [noise.name for noise in plan.quadrature], nodes, weights)
         return start
 
     def _stratified(self, plan: OutcomePlan, start: Start, action: int) -> Start:
@@ -213,7 +141,7 @@ class OutcomeKernel:
         for name in plan.order:
             if name in plan.steady:
                 values = self._values(plan.terms[name], frame, start, action)
-                frame = frame.extended({("next", name): _following(self._variable(name), values)})
+                frame = frame.extended({("next", name): following(self._variable(name), values)})
         breakpoints = [np.empty((size, 0))]
         for name, affine in plan.aligned.items():
             constant = self._values(affine.constant, frame, start, action)
@@ -259,7 +187,7 @@ class OutcomeKernel:
             values = self._values(plan.terms[name], frame, start, action)
             cells[name] = self._certain_cell(variable, values)
             self._report_outside(variable, cells[name], values, plan, start, action)
-            frame = frame.extended({("next", name): _following(variable, values)})
+            frame = frame.extended({("next", name): following(variable, values)})
         return cells, frame
 
     def _certain_cell(self, variable: Variable, values: FloatArray) -> IntArray:
@@ -423,16 +351,7 @@ def report_faults(
         problems.add("E507", fault.span, fault.message, states, action=action)
 
 
-def _can_read(terms: list[Term], frame: Frame) -> bool:
-    """Return whether a frame has all that some terms read, but for unknown numbers."""
-    return all(
-        kind == "unknown" or (kind, name) in frame.values
-        for term in terms
-        for kind, name in reads(term)
-    )
-
-
-def _following(variable: Variable, values: FloatArray) -> Array:
+def following(variable: Variable, values: FloatArray) -> Array:
     """Return next values in the form in which other expressions read them."""
     if variable.kind == "real":
         return variable.saturate(values)
@@ -452,7 +371,7 @@ def _met_edges(
     return np.concatenate([edges, outer], axis=1)
 
 
-def _crossed(start: Start, names: list[str], nodes: FloatArray, weights: FloatArray) -> Start:
+def crossed(start: Start, names: list[str], nodes: FloatArray, weights: FloatArray) -> Start:
     """Combine the nodes of every row with the nodes of some noises."""
     n, k = start.weights.shape
     m = len(weights)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from mdpdsl.cli.console import print_json, print_table, progress
-from mdpdsl.cli.design_options import design_options, deviation_rows, require_purpose
+from mdpdsl.cli.design_options import (
+    design_options,
+    deviation_rows,
+    parsed_weights,
+    purposeful,
+)
 from mdpdsl.cli.options import (
     json_option,
     learn_option,
@@ -97,7 +102,22 @@ MOST_LISTED = 5
     "steps",
     "--steps",
     type=whole_number,
+    metavar="N",
     help="With --for parameters: steps of the experiment.  [default: the model's, or 100_000]",
+)
+@click.option(
+    "weights",
+    "--weights",
+    metavar="range|value|NAME=W,…",
+    callback=parsed_weights,
+    help="With --for parameters: errors count relative to the ranges of the numbers, to their "
+    "values, or with these weights of their squares.  [default: range]",
+)
+@click.option(
+    "identifiable",
+    "--identifiable",
+    is_flag=True,
+    help="With --for parameters: leave out what no experiment can show.",
 )
 @overwrite_option
 @model_options
@@ -119,6 +139,8 @@ def command(
     criterion: str | None,
     mix: float | None,
     steps: int | None,
+    weights: str | dict[str, float] | None,
+    identifiable: bool,
     overwrite: bool,
     parameters: dict[str, str],
     all_states: bool,
@@ -147,9 +169,14 @@ def command(
         if path is not None:
             require_absent(path, overwrite)
     is_quiet = is_quiet or as_json
-    require_purpose(purpose, criterion, mix)
-    if purpose is None and steps is not None:
-        raise click.UsageError("--steps is about --for parameters; give that, too")
+    asked = purposeful(
+        purpose,
+        criterion=criterion,
+        mix=mix,
+        steps=steps,
+        weights=weights,
+        identifiable=identifiable or None,
+    )
     loaded = load_model(model, parameters, all_states, max_states, learn=learn, is_quiet=is_quiet)
     found = allocate(
         open_run(model) if purpose is not None and Path(model).is_dir() else loaded,
@@ -159,7 +186,7 @@ def command(
         component=component,
         method=method,
         backend=backend,
-        **({} if purpose is None else _asked(purpose, criterion, mix, steps)),
+        **asked,
         time_limit=time_limit,
         progress=progress(is_quiet),
     )
@@ -175,13 +202,6 @@ def command(
         print_model_warnings(loaded)
         _print(found, written)
     sys.exit(0 if found.is_optimal else 1)
-
-
-def _asked(
-    purpose: str, criterion: str | None, mix: float | None, steps: int | None
-) -> dict[str, Any]:
-    given = {"criterion": criterion, "mix": mix, "steps": steps}
-    return {"purpose": purpose} | {k: v for k, v in given.items() if v is not None}
 
 
 def _print_design(found: ExperimentDesign, written: list[Path]) -> None:

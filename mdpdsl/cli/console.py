@@ -31,6 +31,7 @@ _OPTIONS = {
     "discounts_last": "--discount-last",
     "env_arguments": "--env-arg",
     "minimise": "--min",
+    "purpose": "--for",
 }
 
 

@@ -46,20 +46,41 @@ def design_options(function: F) -> F:
     return function
 
 
-def require_purpose(purpose: str | None, criterion: str | None, mix: float | None) -> None:
-    """Refuse options about unknown numbers without that purpose."""
-    for name, value in (("--criterion", criterion), ("--mix", mix)):
-        if purpose is None and value is not None:
-            raise click.UsageError(f"{name} is about unknown numbers; give --for parameters, too")
+def purposeful(purpose: str | None, **asked: object) -> dict[str, Any]:
+    """Return the arguments that were given; without the purpose, there must be none."""
+    given = {name: value for name, value in asked.items() if value is not None}
+    if purpose is None and given:
+        option = f"--{next(iter(given))}"
+        raise click.UsageError(f"{option} is about unknown numbers; give --for parameters, too")
+    return given if purpose is None else given | {"purpose": purpose}
+
+
+def parsed_weights(
+    _: click.Context, __: click.Parameter, text: str | None
+) -> str | dict[str, float] | None:
+    """Read the weights of numbers: a word, or NAME=WEIGHT joined by commas."""
+    if text is None or "=" not in text:
+        return text
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _equals, value = part.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            raise click.UsageError(f"--weights takes NAME=WEIGHT,…, not `{part}`") from None
+    return found
 
 
 def deviation_rows(found: ExperimentDesign) -> list[tuple[str, str | None]]:
     """Return one line for each unknown number: its deviation, and that of random actions."""
+    rows: list[tuple[str, str | None]] = []
     columns = zip(found.names, found.theta, found.deviations, found.random.deviations, strict=True)
-    return [
-        (name, f"{value:.4g} ± {best:.2g} (random actions: ± {random:.2g})")
-        for name, value, best, random in columns
-    ]
+    for name, value, best, random in columns:
+        by_chance = f"± {random:.2g}" if math.isfinite(random) else "no value"
+        shown = f"± {best:.2g} (random actions: {by_chance})"
+        unshown = "(no experiment shows it)"
+        rows.append((name, f"{value:.4g} {shown if math.isfinite(best) else unshown}"))
+    return rows
 
 
 def print_numbers(found: LearnedNumbers | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mdpdsl.cli.console import print_columns, print_json, print_warning, progress
-from mdpdsl.cli.design_options import design_options, require_purpose
+from mdpdsl.cli.design_options import design_options, purposeful
 from mdpdsl.cli.options import (
     json_option,
     overwrite_option,
@@ -102,16 +102,14 @@ def command(
     if steps is not None and steps < 1:
         raise click.UsageError(f"--steps takes 1 or more, not {steps}")
     check_file(policy_out, "--policy-out", overwrite)
-    require_purpose(purpose, criterion, mix)
+    asked = purposeful(purpose, criterion=criterion, mix=mix)
     found = plan(
         run,
         kappa,
         steps,
         episode_length=episode_length,
         property=property,
-        purpose=purpose,
-        criterion=criterion or "a",
-        mix=1.0 if mix is None else mix,
+        **asked,
         out=policy_out or run_place(run).folder / PLAN,
         overwrite=overwrite,
         progress=progress(is_quiet or as_json),

@@ -98,6 +98,43 @@ def test_the_best_experiment_promises_deviations() -> None:
     assert "random actions: ±" in text
 
 
+def test_errors_of_numbers_are_weighed_as_asked(tmp_path: Path) -> None:
+    text = """\
+mdp coins
+unknown fair in [0, 1] = 0.5
+unknown odd in [0, 1] = 0.1
+action one, two
+state x in 0..1
+init x = 0
+on one -> fair: x' = 1 | 1 - fair: x' = 0
+on two -> odd: x' = 1 | 1 - odd: x' = 0
+"""
+    design = ("allocate", written(tmp_path, text), "--for", "parameters", "--json")
+
+    def deviations(*options: str) -> list[float]:
+        return [each["deviation"] for each in quick(*design, *options).json()["parameters"]]
+
+    alike, first = deviations(), deviations("--weights", "fair=100, odd=1")
+    assert first[0] < alike[0]
+    assert first[1] > alike[1]
+    relative = deviations("--weights", "value")
+    assert relative[1] < alike[1]
+    for wrong, hint in (("fare=1", "fair"), ("fair=much", "NAME=WEIGHT"), ("volume", "range")):
+        outcome = quick(*design[:-1], "--weights", wrong)
+        assert outcome.status == 2
+        assert hint in outcome.stderr
+
+
+def test_what_no_experiment_shows_is_left_out_if_asked(tmp_path: Path) -> None:
+    design = ("allocate", written(tmp_path, PRODUCT), "--for", "parameters")
+    refused = quick(*design)
+    assert refused.status != 0
+    assert "--identifiable" in refused.stderr
+    found = quick(*design, "--identifiable")
+    assert found.status == 0
+    assert "well         0.6 (no experiment shows it)" in found.stdout
+
+
 def test_an_explorer_for_parameters_comes_near_the_best_experiment(tmp_path: Path) -> None:
     options = ("--for", "parameters", "--steps", "1_000", "--out", tmp_path / "run", "--json")
     record = quick("explore", "slippery_lake", *options).json()

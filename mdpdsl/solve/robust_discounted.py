@@ -51,7 +51,8 @@ def solve_robust_discounted(
     """Bound the discounted values of the game within a tolerance."""
     run = DiscountedRun(rows, objective.discount, sense)
     iterations, goes_on, idle, best = 0, True, 0, np.inf
-    may_jump, kept, bounds = True, None, None
+    sweeps, pause = 0, 1  # until the next jump, and after one that does no good
+    kept, bounds = None, None
     while True:
         found = run.step()
         iterations += 1
@@ -61,13 +62,14 @@ def solve_robust_discounted(
             best, bounds, choice = width, found, run.choice
         else:
             idle += 1
-            if kept is not None:  # the jump did no good
-                run.after, may_jump = kept, False
+            if kept is not None:  # the jump did no good: policies tie, or bounds do not fall yet
+                run.after, sweeps, pause = kept, pause, 2 * pause
         goes_on = watch(iterations, best)
         if best <= tolerance or not goes_on or idle > MOST_IDLE:
             break
-        kept = run.after.copy() if may_jump else None
-        run.values = run.jump() if may_jump else run.after
+        kept = run.after.copy() if sweeps == 0 else None
+        run.values = run.after if kept is None else run.jump()
+        sweeps = max(0, sweeps - 1)
     assert bounds is not None
     least, most = (x / (1 - objective.discount) for x in reward_limits(rows))
     return outcome_of(

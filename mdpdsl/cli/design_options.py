@@ -73,19 +73,20 @@ def parsed_weights(
 
 def deviation_rows(found: ExperimentDesign) -> list[tuple[str, str | None]]:
     """Return one line for each unknown number: its deviation, and that of random actions."""
+    from mdpdsl.compile.set_model import value_text
+
     rows: list[tuple[str, str | None]] = []
     columns = zip(found.names, found.theta, found.deviations, found.random.deviations, strict=True)
     for name, value, best, random in columns:
         by_chance = f"± {random:.2g}" if math.isfinite(random) else "no value"
-        shown = f"± {best:.2g} (random actions: {by_chance})"
-        unshown = "(no experiment shows it)"
-        rows.append((name, f"{value:.4g} {shown if math.isfinite(best) else unshown}"))
+        beside = f"random actions: {by_chance}" if math.isfinite(best) else "no experiment shows it"
+        rows.append((name, f"{value_text(value, best)} ({beside})"))
     return rows
 
 
 def print_numbers(found: LearnedNumbers | None) -> None:
     """Print unknown numbers with their deviations and intervals, and where they do not fit."""
-    from mdpdsl.compile.set_model import interval_text
+    from mdpdsl.compile.set_model import interval_text, value_text
 
     if found is None:
         return
@@ -93,13 +94,11 @@ def print_numbers(found: LearnedNumbers | None) -> None:
     click.echo(f"\nunknown numbers (intervals that hold at every look{source})")
     width = max(len(name) for name in found.parameters.names)
     for each in found.parameters.records():
-        name, value, deviation = each["name"], each["value"], each["deviation"]
-        if value is None or each["low"] is None:
-            click.echo(f"  {name:{width}}  no value in its range fits")
-            continue
-        spread = "" if deviation is None else f" ± {deviation:.2g}"
-        inside = interval_text(each["low"], each["high"])
-        click.echo(f"  {name:{width}}  {value:.{_digits(value, deviation)}g}{spread}, in {inside}")
+        shown = "no value in its range fits"
+        if each["value"] is not None and each["low"] is not None:
+            value = value_text(each["value"], each["deviation"])
+            shown = f"{value}, in {interval_text(each['low'], each['high'])}"
+        click.echo(f"  {each['name']:{width}}  {shown}")
     for note in found.notes:
         click.echo(f"  note: {note}")
     for text in found.misfit.sentences[:PRINTED_MISFITS]:
@@ -107,10 +106,3 @@ def print_numbers(found: LearnedNumbers | None) -> None:
     left = len(found.misfit.sentences) - PRINTED_MISFITS
     if left > 0:
         click.echo(f"  and {left:,} more rows that contradict the law")
-
-
-def _digits(value: float, deviation: float | None) -> int:
-    """Return how many digits of a value matter, given its deviation."""
-    if value == 0 or not deviation:
-        return 4
-    return max(2, min(12, 2 + math.ceil(math.log10(abs(value) / deviation))))

@@ -24,6 +24,8 @@ from mdpdsl.graph.transition_graph import DEFAULT_REWARD
 
 #: The most entries that sets may have once every state is listed.
 MOST_ENTRIES = 20_000_000
+#: The most decimals of a number in a text.
+MOST_DIGITS = 12
 
 
 class RowFamily(Protocol):
@@ -220,7 +222,17 @@ def interval_text(low: float, high: float) -> str:
     """Return an interval with the digits that matter, rounded outwards."""
     if not high > low:
         return f"[{low:.6g}, {high:.6g}]"
-    digits = min(12, max(0, 1 - math.floor(math.log10(high - low))))
+    digits = min(MOST_DIGITS, max(0, 1 - math.floor(math.log10(high - low))))
     unit = 10.0**-digits
     below, above = math.floor(low / unit + 1e-9), math.ceil(high / unit - 1e-9)
     return f"[{below * unit:.{digits}f}, {above * unit:.{digits}f}]"
+
+
+def value_text(value: float, deviation: float | None) -> str:
+    """Return a value, with its deviation if it has one, and the digits that matter."""
+    if deviation is None or not (math.isfinite(deviation) and deviation > 0):
+        return f"{value:.4g}"
+    digits = max(0, 1 - math.floor(math.log10(deviation)))
+    if digits > MOST_DIGITS:
+        return f"{value:.6g} ± {deviation:.2g}"
+    return f"{value:,.{digits}f} ± {deviation:,.{digits}f}"

@@ -17,6 +17,7 @@ import numpy as np
 
 from mdpdsl.compile.family import Family
 from mdpdsl.compile.model import Model, as_model
+from mdpdsl.compile.set_model import value_text
 from mdpdsl.compile.stored import stored_keys
 from mdpdsl.diagnostics import SettingsError, did_you_mean
 from mdpdsl.graph.complexity import squared_l2_complexity
@@ -90,7 +91,7 @@ class ExperimentDesign(Design, VisitShares):
 
     def __repr__(self) -> str:
         numbers = zip(self.names, self.theta, self.deviations, strict=True)
-        shown = ", ".join(f"{name} {value:.4g} ± {d:.2g}" for name, value, d in numbers)
+        shown = ", ".join(f"{name} {value_text(value, d)}" for name, value, d in numbers)
         return f"<ExperimentDesign of {self.model.name}, {self.steps:,} steps: {shown}>"
 
 

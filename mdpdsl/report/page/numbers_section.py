@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from mdpdsl.compile.set_model import interval_text
+from mdpdsl.compile.set_model import interval_text, value_text
 from mdpdsl.estimate.learned_numbers import LearnedNumbers
 from mdpdsl.estimate.run_result import RunResult
 from mdpdsl.report.figures.likelihood_profiles import (
@@ -80,8 +80,7 @@ def _value(value: float, deviation: float) -> str:
     """Format a value with the digits that its deviation leaves."""
     if not (math.isfinite(deviation) and deviation > 0):
         return f"{number(value, 3)}, not determined"
-    digits = max(0, 1 - math.floor(math.log10(deviation)))
-    return f"{value:,.{digits}f} ± {deviation:,.{digits}f}".replace("-", "−")
+    return value_text(value, deviation).replace("-", "−")
 
 
 def _interval(low: float, high: float) -> str:

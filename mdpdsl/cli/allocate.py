@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mdpdsl.cli.console import print_json, print_table, progress
-from mdpdsl.cli.design_options import (
-    design_options,
-    deviation_rows,
-    parsed_weights,
-    purposeful,
-)
+from mdpdsl.cli.design_options import design_options, parsed_weights, print_design, purposeful
 from mdpdsl.cli.options import (
     json_option,
     learn_option,
@@ -34,8 +29,6 @@ if TYPE_CHECKING:
     from mdpdsl.solve.allocate_visits import Allocation
 
 FILES = (".npz", ".csv")
-#: The pairs of an experiment that are printed.
-MOST_LISTED = 5
 
 
 @click.command("allocate")
@@ -204,29 +197,12 @@ def command(
     sys.exit(0 if found.is_optimal else 1)
 
 
-def _print_design(found: ExperimentDesign, written: list[Path]) -> None:
-    from mdpdsl.graph.describe import pair_text
-
-    graph, d = found.model.graph, found.occupancy
-    most = (-d).argsort(kind="stable")[:MOST_LISTED].tolist()
-    rows: list[tuple[str, str | None]] = [
-        ("experiment", f"{found.steps:,} steps, {found.criterion.upper()}-optimal"),
-        ("rows with ?", None if found.mix is None else f"count with weight {found.mix:g}"),
-        ("status", f"{found.status} ({found.iterations} steps, {found.seconds:.3f} s)"),
-        ("gap", f"{found.gap:.1e} at most, relative"),
-        *deviation_rows(found),
-        *(("most visits", f"{d[pair]:.3g}  {pair_text(graph, pair)}") for pair in most),
-        *(("written to", str(path)) for path in written),
-    ]
-    print_table(f"{found.model.name} ({graph.hash})", rows)
-
-
 def _print(found: Allocation | ExperimentDesign, written: list[Path]) -> None:
     from mdpdsl.graph.describe import pair_text
     from mdpdsl.solve.allocate_numbers import ExperimentDesign
 
     if isinstance(found, ExperimentDesign):
-        _print_design(found, written)
+        print_design(found, written)
         return
     graph, d = found.model.graph, found.occupancy
     name = "max c/d" if math.isinf(found.kappa) else "sum c log d" if found.kappa == 1 else "F"
@@ -245,12 +221,8 @@ def _print(found: Allocation | ExperimentDesign, written: list[Path]) -> None:
         rows.append(("note", "nothing to estimate: the successor of every pair is certain"))
     elif n_certain:
         count = f"{n_certain:,} of {graph.n_pairs:,} pairs"
-        rows.append(
-            (
-                "without need",
-                f"{count} have a certain successor or are known, and are not counted in F",
-            )
-        )
+        why = "have a certain successor or are known, and are not counted in F"
+        rows.append(("without need", f"{count} {why}"))
     if len(found.left_out):
         rows.append(("left out", f"{len(found.left_out):,} of {graph.n_pairs:,} pairs"))
     rows += [("most visits", f"{d[pair]:.3g}  {pair_text(graph, pair)}") for pair in most]

@@ -109,8 +109,7 @@ def as_flags(text: str) -> str:
     """Replace the arguments in a message of the library by options: `eta=` becomes --eta."""
 
     def option(found: re.Match[str]) -> str:
-        name = found.group(1)
-        return _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+        return _OPTIONS.get(found[1], f"--{found[1].replace('_', '-')}")
 
     return re.sub(r"`(\w+)=`", option, text)
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from mdpdsl.cli.console import print_table
 
 if TYPE_CHECKING:
     from mdpdsl.estimate.learned_numbers import LearnedNumbers
     from mdpdsl.solve.allocate_numbers import ExperimentDesign
 
+#: How many of the most visited pairs are printed.
+MOST_LISTED = 5
 #: How many rows that contradict a law are printed.
 PRINTED_MISFITS = 5
 
@@ -71,17 +76,27 @@ def parsed_weights(
     return found
 
 
-def deviation_rows(found: ExperimentDesign) -> list[tuple[str, str | None]]:
-    """Return one line for each unknown number: its deviation, and that of random actions."""
+def print_design(found: ExperimentDesign, written: list[Path]) -> None:
+    """Print the best experiment for unknown numbers, beside random actions."""
     from mdpdsl.compile.set_model import value_text
+    from mdpdsl.graph.describe import pair_text
 
-    rows: list[tuple[str, str | None]] = []
+    graph, d = found.model.graph, found.occupancy
+    rows: list[tuple[str, str | None]] = [
+        ("experiment", f"{found.steps:,} steps, {found.criterion.upper()}-optimal"),
+        ("rows with ?", None if found.mix is None else f"count with weight {found.mix:g}"),
+        ("status", f"{found.status} ({found.iterations} steps, {found.seconds:.3f} s)"),
+        ("gap", f"{found.gap:.1e} at most, relative"),
+    ]
     columns = zip(found.names, found.theta, found.deviations, found.random.deviations, strict=True)
     for name, value, best, random in columns:
         by_chance = f"± {random:.2g}" if math.isfinite(random) else "no value"
         beside = f"random actions: {by_chance}" if math.isfinite(best) else "no experiment shows it"
         rows.append((name, f"{value_text(value, best)} ({beside})"))
-    return rows
+    most = (-d).argsort(kind="stable")[:MOST_LISTED].tolist()
+    rows += [("most visits", f"{d[pair]:.3g}  {pair_text(graph, pair)}") for pair in most]
+    rows += [("written to", str(path)) for path in written]
+    print_table(f"{found.model.name} ({graph.hash})", rows)
 
 
 def print_numbers(found: LearnedNumbers | None) -> None:

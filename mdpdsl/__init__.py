@@ -44,9 +44,10 @@ if TYPE_CHECKING:
     from mdpdsl.estimate.run_result import RunResult
     from mdpdsl.exchange import Export, Import, export, import_model
     from mdpdsl.explore.comparison import Comparison, compare
-    from mdpdsl.explore.experiment_plan import ExperimentPlan, plan
+    from mdpdsl.explore.experiment_plan import ExperimentPlan
     from mdpdsl.explore.explorer import Explorer
     from mdpdsl.explore.live.session import explore_live as explore_live
+    from mdpdsl.explore.plan_run import plan
     from mdpdsl.explore.result import ExploreRun
     from mdpdsl.explore.run import explore
     from mdpdsl.explore.settings import ExploreSettings
@@ -91,7 +92,8 @@ _NAMES = {
     "mdpdsl.estimate.run_result": ("RunResult",),
     "mdpdsl.exchange": ("Export", "Import", "export", "import_model"),
     "mdpdsl.explore.comparison": ("Comparison", "compare"),
-    "mdpdsl.explore.experiment_plan": ("ExperimentPlan", "plan"),
+    "mdpdsl.explore.experiment_plan": ("ExperimentPlan",),
+    "mdpdsl.explore.plan_run": ("plan",),
     "mdpdsl.explore.explorer": ("Explorer",),
     "mdpdsl.explore.result": ("ExploreRun",),
     "mdpdsl.explore.run": ("explore",),

@@ -95,7 +95,7 @@ def command(
     so far. Pairs are listed by how much of the error it is expected to remove. With --for
     parameters, the steps are for the model's unknown numbers.
     """
-    from mdpdsl.explore.experiment_plan import plan
+    from mdpdsl.explore.plan_run import plan
     from mdpdsl.runs.directory import PLAN
     from mdpdsl.runs.places import run_place
 

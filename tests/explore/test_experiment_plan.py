@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 import mdpdsl
 from mdpdsl.estimate.confidence import bernstein_upper_bound
 from mdpdsl.estimate.empirical import estimated_complexity
-from mdpdsl.explore.experiment_plan import ExperimentPlan, PlanError, plan_visits
+from mdpdsl.explore.experiment_plan import ExperimentPlan, PlanError
 from mdpdsl.explore.explorer import Explorer
+from mdpdsl.explore.planned_visits import plan_visits
 from mdpdsl.explore.settings import ExploreSettings
 from mdpdsl.graph.counts import Counts, merge
 from mdpdsl.graph.transition_graph import TransitionGraph

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from mdpdsl.drafts.draft import Draft
     from mdpdsl.drafts.new_model import new
     from mdpdsl.envs import gym_env
-    from mdpdsl.estimate.estimate_logs import Estimate, estimate
+    from mdpdsl.estimate.estimate_logs import estimate
     from mdpdsl.estimate.learned_numbers import LearnedNumbers
+    from mdpdsl.estimate.log_estimate import Estimate
     from mdpdsl.estimate.run_result import RunResult
     from mdpdsl.exchange import Export, Import, export, import_model
     from mdpdsl.explore.comparison import Comparison, compare
@@ -87,7 +88,8 @@ _NAMES = {
     "mdpdsl.drafts.draft": ("Draft",),
     "mdpdsl.drafts.new_model": ("new",),
     "mdpdsl.envs": ("gym_env",),
-    "mdpdsl.estimate.estimate_logs": ("Estimate", "estimate"),
+    "mdpdsl.estimate.estimate_logs": ("estimate",),
+    "mdpdsl.estimate.log_estimate": ("Estimate",),
     "mdpdsl.estimate.learned_numbers": ("LearnedNumbers",),
     "mdpdsl.estimate.run_result": ("RunResult",),
     "mdpdsl.exchange": ("Export", "Import", "export", "import_model"),

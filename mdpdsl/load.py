@@ -25,7 +25,7 @@ from mdpdsl.representation import represented
 
 # What reads runs and foreign files is imported when it is needed: a model file needs none of it.
 if TYPE_CHECKING:
-    from mdpdsl.estimate.estimate_logs import Estimate
+    from mdpdsl.estimate.log_estimate import Estimate
     from mdpdsl.explore.result import ExploreRun
 
 

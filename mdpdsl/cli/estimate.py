@@ -36,7 +36,7 @@ from mdpdsl.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from mdpdsl.estimate.estimate_logs import Estimate
+    from mdpdsl.estimate.log_estimate import Estimate
     from mdpdsl.runs.records import EstimateRecord
 
 #: The speed is printed for logs of at least this many rows.

@@ -7,9 +7,9 @@ F(T + m d) = (sum c+ (c+/(T + m d))^(kappa-1))^(1/(kappa-1)),
 the objective U_kappa (paper, eq. Ukappa_definition) for the visits after these steps; kappa = 1
 maximises sum c+ log(T + m d), kappa = infinity minimises the largest c+/(T + m d). c+ is an upper
 bound of c(s,a) = 1 - sum P^2, since a few visits with the same successor do not show that it is
-certain. d is stationary under the transitions seen so far (`known_part`), so m d are the visits that
-pi(a|s) = d(s,a)/d(s) is expected to add. Pairs whose rows the model file states have c+ = 0 and are
-in no figure.
+certain. d is stationary under the transitions seen so far (`known_part`), so m d are the visits
+that pi(a|s) = d(s,a)/d(s) is expected to add. Pairs whose rows the model file states have c+ = 0
+and are in no figure.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ import numpy as np
 from mdpdsl.compile.model import Model
 from mdpdsl.compile.stored import StoredModel
 from mdpdsl.diagnostics import ModelError, RunError, SolveError
-from mdpdsl.estimate.estimate_logs import Estimate, open_estimate
 from mdpdsl.estimate.learned_numbers import fitted_law, has_laws
+from mdpdsl.estimate.log_estimate import Estimate, open_estimate
 from mdpdsl.estimate.metrics import Measures, history_arrays, measure
 from mdpdsl.estimate.reference import (
     Reference,

@@ -116,8 +116,8 @@ def print_numbers(found: LearnedNumbers | None) -> None:
         click.echo(f"  {each['name']:{width}}  {shown}")
     for note in found.notes:
         click.echo(f"  note: {note}")
-    for text in found.misfit.sentences[:PRINTED_MISFITS]:
+    texts = found.misfit.texts
+    for text in texts[:PRINTED_MISFITS]:
         click.echo(f"  misfit: {text}")
-    left = len(found.misfit.sentences) - PRINTED_MISFITS
-    if left > 0:
-        click.echo(f"  and {left:,} more rows that contradict the law")
+    if len(texts) > PRINTED_MISFITS:
+        click.echo(f"  and {len(texts) - PRINTED_MISFITS:,} more contradictions to the law")

@@ -107,8 +107,12 @@ def number_fields(learned: LearnedNumbers) -> dict[str, Any]:
 
 
 def misfit_records(found: Sequence[Misfit], graph: TransitionGraph) -> list[MisfitRecord]:
-    """Return the first rows that contradict the model file."""
-    records = []
+    """Return the first rows that contradict the model file, after what all of them show."""
+    records = [
+        MisfitRecord(state=None, action=None, p_value=p, text=text)
+        for misfit in found
+        for p, text in zip(misfit.overall_p_values, misfit.overall, strict=True)
+    ]
     for misfit in found:
         described = pair_records(graph, misfit.pairs.tolist(), {})
         for pair, p, text in zip(described, misfit.p_values, misfit.sentences, strict=True):

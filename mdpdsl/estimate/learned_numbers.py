@@ -63,8 +63,14 @@ class LearnedNumbers:
 
     @property
     def n_misfit(self) -> int:
-        """How many rows contradict the law; at least 1 if no values fit the data."""
-        return max(len(self.misfit.pairs), int(self.parameters.is_empty))
+        """How many rows contradict the law: all of them if only all of them together do.
+
+        It is at least 1 if no values fit the data.
+        """
+        rows = len(self.misfit.pairs)
+        if self.misfit.overall and not rows:
+            rows = self.misfit.n_tests
+        return max(rows, int(self.parameters.is_empty))
 
     @property
     def values(self) -> dict[str, float]:
@@ -95,6 +101,8 @@ class LearnedNumbers:
             "misfit_statistic": misfit.statistic,
             "misfit_visits": misfit.visits,
             "misfit_sentences": np.array(misfit.sentences, np.str_),
+            "misfit_overall": np.array(misfit.overall, np.str_),
+            "misfit_overall_p_values": np.array(misfit.overall_p_values, np.float64),
             "misfit_tests": np.array([misfit.n_tests, misfit.level]),
         }
 
@@ -110,6 +118,8 @@ class LearnedNumbers:
             sentences=tuple(arrays["misfit_sentences"].tolist()),
             n_tests=int(n_tests),
             level=level,
+            overall=tuple(arrays["misfit_overall"].tolist()),
+            overall_p_values=tuple(arrays["misfit_overall_p_values"].tolist()),
         )
         parameters = ParameterEstimate.from_arrays(arrays)
         return LearnedNumbers(
@@ -121,9 +131,11 @@ def misfit_text(learned: LearnedNumbers) -> str:
     """Say that the data contradict the law of a model."""
     if learned.parameters.is_empty:
         return f"{learned.parameters.notes[0]}; the law of the model does not hold"
+    misfit = learned.misfit
+    if not misfit.sentences:
+        return f"the data contradict the law of the model; {misfit.overall[0]}"
     rows = "1 row" if learned.n_misfit == 1 else f"{learned.n_misfit:,} rows"
-    first = learned.misfit.sentences[0]
-    return f"the data contradict the law of the model in {rows}; {first}"
+    return f"the data contradict the law of the model in {rows}; {misfit.sentences[0]}"
 
 
 def contradicted_text(known: Misfit) -> str:
@@ -213,8 +225,11 @@ def _raw_misfit(
 ) -> Misfit:
     """Return the pairs whose raw steps contradict the law, the least likely first."""
     tested = raw_misfit(likelihood, found.value)
-    named = np.flatnonzero(holm(tested.p_value, MISFIT_LEVEL))
-    named = named[np.argsort(tested.p_value[named], kind="stable")]
+    p_values = np.append(tested.p_value, [trend.p_value for trend in tested.trends])
+    rejected = np.flatnonzero(holm(p_values, MISFIT_LEVEL))
+    rejected = rejected[np.argsort(p_values[rejected], kind="stable")]
+    n = len(tested.pair)
+    named, together = rejected[rejected < n], rejected[rejected >= n] - n
     return Misfit(
         pairs=tested.pair[named],
         p_values=tested.p_value[named],
@@ -223,6 +238,11 @@ def _raw_misfit(
         sentences=tuple(
             f"{pair_text(graph, int(tested.pair[i]))}: {tested.words[i]}" for i in named
         ),
-        n_tests=len(tested.pair),
+        n_tests=n,
         level=MISFIT_LEVEL,
+        overall=tuple(
+            f"in all {n:,} rows together, {tested.trends[i].words} (p = {p_values[n + i]:.1g})"
+            for i in together
+        ),
+        overall_p_values=tuple(p_values[n + together].tolist()),
     )

@@ -16,6 +16,7 @@ import numpy as np
 
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.derivatives import Derivatives
+from mdpdsl.compile.enclosures import Box, enclose
 from mdpdsl.compile.expressions import Array, Frame, evaluate
 from mdpdsl.compile.quadrature import discrete_nodes
 from mdpdsl.compile.rewriting import Known
@@ -28,6 +29,8 @@ from mdpdsl.logs.raw_steps import RawTransitions
 
 #: How close to its law a certain next value must be, as a share of the range: single precision.
 CLOSE = 1e-5
+#: How close to a bound a number at it is logged, as a share of the bound: single precision, too.
+AT_BOUND = 1e-6
 #: Where no component is close: logs may be rounded to three digits.
 NOT_FAR = 1e-3
 #: In place of a line: no line applies at the raw point; the state restarts.
@@ -180,6 +183,11 @@ class _Builder:
             ("unknown", each.name): np.asarray((each.low + each.high) / 2)
             for each in model.unknowns
         }
+        self._ranges = Box(
+            tuple(each.name for each in model.unknowns),
+            np.array([each.low for each in model.unknowns]),
+            np.array([each.high for each in model.unknowns]),
+        )
         self._derivatives = [Derivatives(each.name) for each in model.unknowns]
 
     def components(self, rule: RawRule) -> tuple[tuple[Component, ...], list[_Wrong]]:
@@ -275,14 +283,18 @@ class _Builder:
         return tuple(found)
 
     def _is_random(self, density: Density, frame: Frame) -> tuple[BoolArray, FloatArray | None]:
-        """Return where the noise has a scale, and the next value elsewhere if that is certain."""
+        """Return where the noise has a scale, and the next value elsewhere if that is certain.
+
+        It has none where its scale is 0 for all unknown numbers.
+        """
         middle = frame.extended(self._middle)
         location, scale = numbers_of(density.location, middle), numbers_of(density.scale, middle)
         is_random = np.isfinite(location) & np.isfinite(scale)
         if _reads_unknown(density.scale):
-            return is_random, None
+            most = enclose(density.scale, frame, self._ranges).upper
+            scale = np.broadcast_to(most, (frame.size,))
         mean = None if _reads_unknown(density.location) else location
-        return is_random & (scale > 0), mean
+        return is_random & ~(scale <= 0), mean
 
     def _factor(
         self, factor: Factor, density: Density, known: Known, rows: IntArray, seen: Observed
@@ -356,9 +368,8 @@ def _observed(
     ]
     lowest, highest = bounds[0], np.maximum(bounds[0], bounds[1])
     low, high = np.clip(lowest, first, last), np.clip(highest, first, last)
-    near = CLOSE * (last - first)
-    is_low = after <= low + near
-    is_high = (after >= high - near) & ~is_low
+    is_low = after <= low + _blur(low, last - first)
+    is_high = (after >= high - _blur(high, last - first)) & ~is_low
     is_hidden = (is_low & (lowest < first)) | (is_high & (highest > last))
     x = np.where(is_low, low, np.where(is_high, high, after))
     within = np.clip(after, first, last)
@@ -383,9 +394,14 @@ def _is_at_end(variable: Variable, values: FloatArray) -> BoolArray:
     if variable.kind != "real" or variable.wraps:
         return np.zeros(len(values), np.bool_)
     assert variable.edges is not None
-    near = CLOSE * _width(variable)
     first, last = float(variable.edges[0]), float(variable.edges[-1])
-    return (values <= first + near) | (values >= last - near)
+    near_first, near_last = (_blur(end, last - first) for end in (first, last))
+    return np.asarray((values <= first + near_first) | (values >= last - near_last))
+
+
+def _blur(bound: FloatArray | float, width: float) -> FloatArray | float:
+    """Return how far from a bound a number at it may be logged."""
+    return np.minimum(CLOSE * width, AT_BOUND * np.abs(bound))
 
 
 def _width(variable: Variable) -> float:

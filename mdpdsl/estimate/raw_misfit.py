@@ -5,8 +5,9 @@ holds (Rosenblatt, 1952); the normal score z of that probability is then standar
 that has a probability of its own, such as a bound, gets a random place within it (Dunn and Smyth,
 1996). For a law m + k*w with normal noise, z is the standardised residual. Of the n scores of a
 pair and a variable, the mean is normal with deviation 1/sqrt(n), and the sum of squares is
-chi-square with n degrees of freedom. The p-value of a pair is the smallest of these times their
-number.
+chi-square with n degrees of freedom; at least n - h, since the scores are those at the fit, where h
+is the leverage of these steps. The p-value of a pair is the smallest of these times their number.
+What is off a little in many pairs shows in all of them together (`raw_trends`).
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from mdpdsl.compile.expressions import Frame
 from mdpdsl.estimate.raw_densities import distribution, log_density
 from mdpdsl.estimate.raw_groups import Component, Group, ObservedFactor, numbers_of
 from mdpdsl.estimate.raw_likelihood import RawLikelihood
+from mdpdsl.estimate.raw_trends import RawScores, Trend, least_covariance, trends
 from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, Variable
 
 #: Scores beyond this are cut off: their probability has no floating-point number.
 LARGEST_SCORE = 38.0
 #: A value more likely than this shows nothing.
 CERTAIN = 1 - 1e-9
+#: With fewer degrees of freedom than this, scores may be small because they were fitted.
+LEAST_FREEDOM = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,26 +40,30 @@ class RawMisfit:
     p_value: FloatArray  # [m]  not corrected for the number of pairs; 0: excluded by the law
     n: IntArray  # [m]  steps of the pair
     words: tuple[str, ...]  # [m]  what is off most
+    trends: tuple[Trend, ...]  # of all pairs together
 
 
 def raw_misfit(likelihood: RawLikelihood, theta: FloatArray, seed: int = 0) -> RawMisfit:
-    """Test the law at some values of the unknown numbers, for every pair with steps."""
+    """Test the law at the most likely unknown numbers, for every pair with steps."""
     steps, variables = likelihood.steps, likelihood.law.model.states.variables
-    scores = _Scores(len(variables))
+    parts: list[RawScores] = []
     rng = np.random.default_rng(seed)
     for group in likelihood.groups:
-        _Group(likelihood, group, theta, rng).add_to(scores)
+        parts += _Group(likelihood, group, theta, rng).scores()
+    scores = RawScores.joined(parts, len(likelihood.names))
     wrong = likelihood.contradictions
     judged = np.unique(np.concatenate([wrong.step, *(group.steps for group in likelihood.groups)]))
     pairs, n = np.unique(steps.pair[judged], return_counts=True)
     number = np.searchsorted(pairs, steps.pair)  # of the pair of each step that was judged
-    p_value, words = scores.tested(number, len(pairs), variables)
+    covariance = least_covariance(likelihood, theta)
+    p_value, words = _tested(scores, number, len(pairs), variables, covariance)
     largest_first = np.argsort(-np.nan_to_num(wrong.size, nan=np.inf), kind="stable")
     found, first = np.unique(number[wrong.step][largest_first], return_index=True)
     for i, k in zip(found.tolist(), largest_first[first].tolist(), strict=True):
         p_value[i] = 0.0
         words[i] = _excluded(variables, int(wrong.variable[k]), float(wrong.size[k]))
-    return RawMisfit(pairs, p_value, n, tuple(words))
+    found_trends = trends(likelihood, scores, number, covariance)
+    return RawMisfit(pairs, p_value, n, tuple(words), found_trends)
 
 
 def _excluded(variables: tuple[Variable, ...], position: int, size: float) -> str:
@@ -67,51 +75,42 @@ def _excluded(variables: tuple[Variable, ...], position: int, size: float) -> st
     return f"the law excludes a step: {name} is off by {size:.2g}"
 
 
-class _Scores:
-    """Normal scores by step and variable."""
+def _tested(
+    scores: RawScores,
+    number: IntArray,
+    n_pairs: int,
+    variables: tuple[Variable, ...],
+    covariance: FloatArray,
+) -> tuple[FloatArray, list[str]]:
+    """Return a p-value and words for each pair, given the number of the pair of each step."""
+    from scipy.special import chdtr, chdtrc, ndtr
 
-    def __init__(self, n_variables: int) -> None:
-        self._n_variables = n_variables
-        self._parts: list[tuple[IntArray, IntArray, FloatArray, FloatArray]] = []
+    p_value, words = np.ones(n_pairs), [""] * n_pairs
+    n_variables = len(variables)
+    cell = number[scores.step] * n_variables + scores.position
+    size, z = n_pairs * n_variables, scores.z
 
-    def add(self, steps: IntArray, position: int, z: FloatArray, excess: FloatArray) -> None:
-        """Add the scores of a variable, and by how much it exceeds its mean under the law."""
-        where = np.full(len(steps), position)
-        self._parts.append((steps, where, np.clip(z, -LARGEST_SCORE, LARGEST_SCORE), excess))
+    def sums(weights: FloatArray) -> FloatArray:
+        found = np.bincount(cell, weights, size).astype(np.float64)
+        return found.reshape(n_pairs, n_variables)
 
-    def tested(
-        self, number: IntArray, n_pairs: int, variables: tuple[Variable, ...]
-    ) -> tuple[FloatArray, list[str]]:
-        """Return a p-value and words for each pair, given the number of the pair of each step."""
-        from scipy.special import chdtr, chdtrc, ndtr
-
-        p_value, words = np.ones(n_pairs), [""] * n_pairs
-        if not self._parts:
-            return p_value, words
-        steps, position, z, excess = (np.concatenate(a) for a in zip(*self._parts, strict=True))
-        cell = number[steps] * self._n_variables + position
-        size = n_pairs * self._n_variables
-
-        def sums(weights: FloatArray) -> FloatArray:
-            found = np.bincount(cell, weights, size).astype(np.float64)
-            return found.reshape(n_pairs, self._n_variables)
-
-        n, total, squares = sums(np.ones_like(z)), sums(z), sums(z * z)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean_p = 2 * ndtr(-np.abs(total) / np.sqrt(n))
-            spread_p = 2 * np.minimum(chdtr(n, squares), chdtrc(n, squares))
-            average, ratio = sums(excess) / n, np.sqrt(squares / n)
-        tests = np.stack([mean_p, spread_p], axis=2)  # [n_pairs, V, 2]
-        tests[n == 0] = np.inf
-        n_tests = 2 * np.count_nonzero(n, axis=1)
-        flat = tests.reshape(n_pairs, -1)
-        best = flat.argmin(axis=1)
-        has_tests = n_tests > 0
-        p_value[has_tests] = np.minimum(1.0, (flat.min(axis=1) * n_tests)[has_tests])
-        for i in np.flatnonzero(has_tests).tolist():
-            v, kind = divmod(int(best[i]), 2)
-            words[i] = _words(variables[v], kind, float(average[i, v]), float(ratio[i, v]))
-        return p_value, words
+    n, total, squares = sums(np.ones_like(z)), sums(z), sums(z * z)
+    freedom = n - sums(scores.leverage(covariance))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean_p = 2 * ndtr(-np.abs(total) / np.sqrt(n))
+        small_p = np.where(freedom >= LEAST_FREEDOM, chdtr(freedom, squares), 1.0)
+        spread_p = 2 * np.minimum(small_p, chdtrc(n, squares))
+        average, ratio = sums(scores.excess) / n, np.sqrt(squares / n)
+    tests = np.stack([mean_p, spread_p], axis=2)  # [n_pairs, V, 2]
+    tests[n == 0] = 1.0
+    n_tests = 2 * np.count_nonzero(n, axis=1)
+    flat = tests.reshape(n_pairs, -1)
+    best = flat.argmin(axis=1)
+    p_value = np.where(n_tests > 0, np.minimum(1.0, flat.min(axis=1) * n_tests), 1.0)
+    for i in np.flatnonzero(n_tests).tolist():
+        v, kind = divmod(int(best[i]), 2)
+        words[i] = _words(variables[v], kind, float(average[i, v]), float(ratio[i, v]))
+    return p_value, words
 
 
 def _words(variable: Variable, kind: int, average: float, ratio: float) -> str:
@@ -136,20 +135,24 @@ class _Group:
     ) -> None:
         self._group, self._rng = group, rng
         self._variables = likelihood.law.model.states.variables
+        self._names = likelihood.names
         self._frames = [likelihood.frame(group, each, theta) for each in group.components]
         chances = [likelihood.chance(group, each, theta)[0] for each in group.components]
         self._share = np.array(chances)  # [C, n]  of each component, given the values so far
 
-    def add_to(self, scores: _Scores) -> None:
-        """Add the scores; there are none if the branches of the line share no order."""
+    def scores(self) -> list[RawScores]:
+        """Return the scores; there are none if the branches of the line share no order."""
+        found = []
         for position in _common_order(self._group.components):
             laws = [
                 _law_of(each, frame, position, self._group.after[:, position], self._variables)
                 for each, frame in zip(self._group.components, self._frames, strict=True)
             ]
-            self._add(scores, position, laws)
+            found.append(self._scores(position, laws))
+        return found
 
-    def _add(self, scores: _Scores, position: int, laws: list[_ValueLaw]) -> None:
+    def _scores(self, position: int, laws: list[_ValueLaw]) -> RawScores:
+        """Return the scores of a variable, and by how much it exceeds its mean under the law."""
         from scipy.special import ndtri
 
         with np.errstate(all="ignore"):
@@ -172,9 +175,29 @@ class _Group:
         if period is not None:
             excess = np.mod(excess + period / 2, period) - period / 2
         rows = np.flatnonzero(is_shown & ~np.isnan(z))
-        scores.add(self._group.steps[rows], position, z[rows], excess[rows])
         if len(laws) > 1:
             self._update(laws)
+        return RawScores(
+            step=self._group.steps[rows],
+            position=np.full(len(rows), position),
+            z=np.clip(z[rows], -LARGEST_SCORE, LARGEST_SCORE),
+            excess=excess[rows],
+            slope=self._slope(laws)[:, rows],
+        )
+
+    def _slope(self, laws: list[_ValueLaw]) -> FloatArray:
+        """Return how the scores fall along each unknown number, [k, n]; NaN if unclear."""
+        factor, k, n = laws[0].factor, len(self._names), len(self._group.steps)
+        if all(law.factor is None or law.factor.fixed is not None for law in laws):
+            return np.zeros((k, n))
+        if len(laws) > 1 or factor is None or factor.family != "normal":
+            return np.full((k, n), np.nan)
+        found = np.zeros((k, n))
+        with np.errstate(all="ignore"):
+            for j, term in enumerate(factor.location_slopes):
+                if term is not None:
+                    found[j] = numbers_of(term, self._frames[0]) / laws[0].scale
+        return np.where(np.isfinite(found), found, 0.0)
 
     def _update(self, laws: list[_ValueLaw]) -> None:
         """Condition the shares of components on a value: probabilities come before densities."""

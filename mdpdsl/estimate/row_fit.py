@@ -44,11 +44,18 @@ class Misfit:
     sentences: tuple[str, ...]  # [m]
     n_tests: int
     level: float
+    overall: tuple[str, ...] = ()  # what contradicts the law in all rows together
+    overall_p_values: tuple[float, ...] = ()
 
     @property
     def is_found(self) -> bool:
         """Whether there are such rows."""
-        return len(self.pairs) > 0
+        return len(self.pairs) > 0 or len(self.overall) > 0
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What contradicts the law, in all rows and in each of them."""
+        return (*self.overall, *self.sentences)
 
 
 def holm(p_values: FloatArray, level: float) -> BoolArray:

@@ -272,10 +272,10 @@ class NumberRecord:
 
 @dataclass(frozen=True)
 class MisfitRecord:
-    """A row that contradicts what the model file says of it."""
+    """A row that contradicts what the model file says of it; without a state, all rows together."""
 
-    state: Mapping[str, Value]
-    action: str
+    state: Mapping[str, Value] | None
+    action: str | None
     p_value: float
     text: str
 

@@ -65,3 +65,45 @@ def test_a_spread_that_is_off_is_said_in_words() -> None:
     misfit = raw_misfit(likelihood, np.array([1.0, 0.0]))
     assert misfit.p_value[0] < 1e-9
     assert misfit.words[0] == "x' varies 1.96 times as much as the law says"
+
+
+def test_a_constant_that_is_off_a_little_shows_in_all_rows_together() -> None:
+    likelihood = RawLikelihood(law_of(GYMNASIUM), pendulum_steps(5_000, seed=14, g=9.6))
+    misfit = raw_misfit(likelihood, fitted(likelihood))
+    assert misfit.p_value.min() > 1e-6
+    least = min(misfit.trends, key=lambda trend: trend.p_value)
+    assert least.p_value < 1e-6
+    assert least.words.startswith("omega' is smaller than the law says by 0.0")
+    assert least.words.endswith("times sin(theta)")
+
+
+def test_trends_of_a_right_law_are_as_likely_as_they_say() -> None:
+    p_values: list[float] = []
+    for seed in range(12):
+        likelihood = RawLikelihood(law_of(GYMNASIUM), pendulum_steps(600, seed=40 + seed))
+        found = raw_misfit(likelihood, fitted(likelihood)).trends
+        p_values += [trend.p_value for trend in found]
+    found_values = np.array(p_values)
+    assert found_values.min() > 1e-4
+    for level in (0.1, 0.3, 0.6):
+        assert np.mean(found_values < level) == pytest.approx(level, abs=0.1)
+
+
+def test_steps_that_decide_a_number_are_not_held_against_the_law() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(0, 1, 100)
+    after = x + rng.normal(0, 1, 100)
+    pair = np.where(np.arange(100) < 98, 0, 1)
+    x[98:], after[98:] = (3.0, 4.0), (2.0, 5.0)
+    text = """\
+mdp line
+unknown b in [-9, 9]
+unknown c in [-9, 9]
+state x in [-5, 5] bins 10
+action go
+noise w ~ normal(0, 1)
+x' = (if x > 2.5 then b + c*x else x) + w
+"""
+    likelihood = likelihood_of(text, x, after, None, pair)
+    misfit = raw_misfit(likelihood, fitted(likelihood))
+    assert misfit.p_value[1] == 1.0

@@ -95,13 +95,14 @@ def _misfit(learned: LearnedNumbers) -> str:
     tested = f"{misfit.n_tests:,} row{'' if misfit.n_tests == 1 else 's'} tested"
     if not misfit.is_found:
         return f"<p>No row contradicts the law ({tested}).</p>"
-    n = len(misfit.pairs)
+    n = learned.n_misfit
     verb = "row contradicts" if n == 1 else "rows contradict"
+    p_values = [*misfit.overall_p_values, *misfit.p_values.tolist()]
     listed = [
         f"<li>{text(sentence)}{_p_value(p, sentence)}</li>"
-        for sentence, p in zip(misfit.sentences, misfit.p_values.tolist(), strict=True)
+        for sentence, p in zip(misfit.texts, p_values, strict=True)
     ]
-    left = n - LISTED_ROWS
+    left = len(listed) - LISTED_ROWS
     more = f'<p class="quiet">and {left:,} more</p>' if left > 0 else ""
     return (
         f"<p><b>{n:,} {verb} the law</b> ({tested}; the risk of naming any row in which it "

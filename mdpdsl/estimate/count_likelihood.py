@@ -108,6 +108,7 @@ class CountLikelihood:
         self.n_impossible = int(found.impossible_count.sum())
         self.n = int(found.visits.sum())
         self._seen = np.flatnonzero(found.count)  # entries
+        self.n_terms = len(self._seen)
         self._count = found.count[self._seen]
         visits = found.visits[family.entry_row]
         self._visited = np.flatnonzero(visits)  # entries of rows that were visited

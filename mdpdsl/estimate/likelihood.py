@@ -50,6 +50,10 @@ class Likelihood(Protocol):
     def n(self) -> int:
         """The number of transitions."""
 
+    @property
+    def n_terms(self) -> int:
+        """How many logarithms are added up whenever the log-likelihood is computed."""
+
     def value(self, theta: FloatArray) -> float:
         """Return the log-likelihood; -inf if the data are impossible."""
 

@@ -90,7 +90,7 @@ class _Watched:
     def __init__(self, likelihood: Likelihood, fitted: Fit) -> None:
         self._likelihood = likelihood
         self.names, self.low, self.high = likelihood.names, likelihood.low, likelihood.high
-        self.n, self.n_evaluations = likelihood.n, 0
+        self.n, self.n_terms, self.n_evaluations = likelihood.n, likelihood.n_terms, 0
         self.best_theta, self.best_value = fitted.theta, fitted.value
         self.value_and_gradient = likelihood.value_and_gradient
         self.information, self.upper = likelihood.information, likelihood.upper
@@ -110,7 +110,8 @@ class _Slice:
     def __init__(self, likelihood: Likelihood, theta: FloatArray, free: IntArray) -> None:
         self._likelihood, self._theta, self._free = likelihood, theta.copy(), free
         self.names = tuple(likelihood.names[j] for j in free)
-        self.low, self.high, self.n = likelihood.low[free], likelihood.high[free], likelihood.n
+        self.low, self.high = likelihood.low[free], likelihood.high[free]
+        self.n, self.n_terms = likelihood.n, likelihood.n_terms
 
     def full(self, theta: FloatArray) -> FloatArray:
         """Return all numbers, given the free ones."""

@@ -39,6 +39,9 @@ SHARP, SHARP_TOGETHER = 1e-3, 5e-2
 #: The most boxes of a cover, and the most bounds that one end of the hull may take.
 MOST_BOXES, MOST_BOUNDS = 2_000, 300
 
+#: The most terms of the likelihood that bounds may take in all: some ten seconds.
+MOST_TERMS = 20_000_000
+
 #: How often tangents cut: each interval that shrinks makes it easier for the others.
 ROUNDS = 2
 
@@ -102,8 +105,14 @@ def cover(
     if isinstance(likelihood, ConcaveLikelihood) and likelihood.is_concave:
         _cut_by_tangents(likelihood, fitted, threshold, low, high, inner_low, inner_high)
 
+    left = MOST_TERMS
+
     def upper(box_low: FloatArray, box_high: FloatArray) -> float:
         """Bound l over a box, unless its centre shows that the box cannot be dropped."""
+        nonlocal left
+        left -= likelihood.n_terms
+        if left < 0:  # nothing is dropped any more
+            return np.inf
         if likelihood.value((box_low + box_high) / 2) >= threshold:
             return np.inf
         return likelihood.upper(box_low, box_high)
@@ -150,6 +159,7 @@ def numerical_cover(
         return value + float(np.abs(gradient) @ half + np.sum(half / scales) ** 2 / 2)
 
     scales = _scales(likelihood, fitted)
+    most_boxes = max(1, min(most_boxes, MOST_TERMS // max(1, likelihood.n_terms)))
     found = _covered(tangent, low, high, threshold, scales, most_boxes)
     if found.is_empty:
         return Boxes(low[None], high[None])

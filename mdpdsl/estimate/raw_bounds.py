@@ -113,6 +113,22 @@ class BoundSum:
             bent = np.maximum(np.abs(falls), np.abs(rises))[:, ~is_linear] / s[~is_linear]
             self._bend += 0.5 * float(np.sum((self._half @ bent) ** 2))
 
+    def add_parabola(
+        self,
+        own: tuple[float, float],
+        at_centre: float,
+        slope: Interval,
+        curvature: FloatArray,
+        error: float,
+    ) -> None:
+        """Add a sum of steps that is a parabola: its own bounds, and what it is at the centre."""
+        self._own += own
+        self._centre += at_centre
+        self._size += error / ROUNDING
+        for end, slopes in zip(self._slope, slope, strict=True):
+            end += slopes
+        self._curvature += curvature
+
     def bounds(self) -> tuple[float, float]:
         """Return the bounds of the sum."""
         error = ROUNDING * (1 + self._size)
@@ -122,7 +138,7 @@ class BoundSum:
         spread = float(((self._slope[1] - self._slope[0]) / 2 + 1e-9 * np.abs(middle)) @ self._half)
         bend = self._bend + 0.5 * float(self._half @ np.abs(self._curvature) @ self._half)
         low = self._centre - float(np.abs(middle) @ self._half) - spread - bend * (1 + 1e-9) - error
-        high = self._centre + _highest(middle, self._curvature, self._half) + spread + error
+        high = self._centre + highest(middle, self._curvature, self._half) + spread + error
         with np.errstate(invalid="ignore"):
             low, high = low + self._rest[0], high + self._rest[1]
         least = own[0] if np.isnan(low) else max(own[0], low)
@@ -138,7 +154,7 @@ class BoundSum:
         self._size += float(np.abs(at_centre[is_smooth]).sum())
 
 
-def _highest(slope: FloatArray, curvature: FloatArray, half: FloatArray) -> float:
+def highest(slope: FloatArray, curvature: FloatArray, half: FloatArray) -> float:
     """Bound slope·d - d·curvature·d/2 over the box |d| <= half.
 
     The function is concave, so its tangent plane at any point is above it; the closer the point is

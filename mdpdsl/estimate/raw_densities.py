@@ -79,6 +79,24 @@ def expected_information(
         return units[0] / s**2, units[1] / s**2, units[2] / s**2
 
 
+def tail_information(seen: Observed, location: FloatArray, scale: FloatArray) -> Slopes:
+    """Return the observed information of normal numbers that are all at a bound.
+
+    With z the bound in deviations from m, towards the inside, and the hazard h = phi(z)/Phi(z), it
+    is that of log Phi(z).
+    """
+    from scipy.special import log_ndtr
+
+    m, s = np.broadcast_to(location, seen.x.shape), np.broadcast_to(scale, seen.x.shape)
+    side = np.ones(len(seen.x))
+    side[seen.at_high] = -1.0
+    with np.errstate(all="ignore"):
+        z = side * (seen.x - m) / s
+        h = np.exp(-0.5 * z * z - HALF_LOG_2_PI - log_ndtr(z))
+        bend = h * (h + z)
+        return bend / s**2, side * (z * bend - h) / s**2, z * (z * bend - 2 * h) / s**2
+
+
 def distribution(
     family: str, seen: Observed, location: FloatArray, scale: FloatArray, cut: FloatArray
 ) -> tuple[FloatArray, FloatArray]:

@@ -6,8 +6,9 @@ sum of log p(x'|x, u; theta) over all steps, with the density of `raw_law`. For 
 linear in theta and k known, it is that of linear regression: its maximum is the least-squares
 estimate, and its information X'X/sigma^2.
 
-The information is the expected one (Fisher); steps of a line with several branches, or with
-discrete noise, have the outer products of their scores instead (Berndt et al., 1974).
+The information is the expected one (Fisher). Numbers at a bound that are left over when others were
+pooled have the observed one, as those others have; steps of a line with several branches, or with
+discrete noise, have the outer products of their scores (Berndt et al., 1974).
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from mdpdsl.estimate.raw_bounds import (
     taken,
     widened_to,
 )
-from mdpdsl.estimate.raw_densities import expected_information, log_density
+from mdpdsl.estimate.raw_densities import expected_information, log_density, tail_information
 from mdpdsl.estimate.raw_groups import Component, Contradictions, Group, ObservedFactor, grouped
 from mdpdsl.estimate.raw_law import RawLaw
+from mdpdsl.estimate.raw_pools import pooled
 from mdpdsl.graph.space import BoolArray, FloatArray
 from mdpdsl.logs.raw_steps import RawTransitions
 
@@ -52,16 +54,27 @@ class RawLikelihood:
         self.groups: tuple[Group, ...] = tuple(groups)
         self.contradictions: Contradictions = contradictions
         self.n = sum(len(group.steps) for group in groups)
+        self._pools, self._rest = pooled(self.groups, Box(self.names, self.low, self.high))
+        self.n_terms = sum(
+            len(factor.rows)
+            for group in self._rest
+            for component in group.components
+            for factor in component.factors
+        )
 
     def value(self, theta: FloatArray) -> float:
         """Return the log-likelihood; -inf if some step is impossible."""
-        logs = [self.logs(group, theta)[0].sum() for group in self.groups]
+        logs = [self.logs(group, theta)[0].sum() for group in self._rest]
+        logs += [pool.value_and_gradient(theta)[0] for pool in self._pools]
         return _number(float(np.sum(logs)))
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the log-likelihood and its derivatives, [k]."""
         value, gradient = 0.0, np.zeros(len(self.names))
-        for group in self.groups:
+        for pool in self._pools:
+            logs_of_pool, slope = pool.value_and_gradient(theta)
+            value, gradient = value + logs_of_pool, gradient + slope
+        for group in self._rest:
             logs, slopes = self.logs(group, theta)
             value += float(logs.sum())
             gradient += slopes.sum(axis=1)
@@ -71,7 +84,9 @@ class RawLikelihood:
         """Return the Fisher information of all steps, [k, k]."""
         k = len(self.names)
         found = np.zeros((k, k))
-        for group in self.groups:
+        for pool in self._pools:
+            found += pool.information(theta)
+        for group in self._rest:
             if len(group.components) > 1 or group.components[0].probability is not None:
                 scores = self.logs(group, theta)[1]
                 found += scores @ scores.T
@@ -176,7 +191,11 @@ class RawLikelihood:
         if factor.fixed is not None:
             return np.zeros((k, k))
         location, scale = (_rows(term, frame, factor) for term in (factor.location, factor.scale))
-        i_mm, i_ms, i_ss = expected_information(factor.family, factor.seen, location, scale)
+        seen = factor.seen
+        if factor.family == "normal" and 0 < n == len(seen.at_low) + len(seen.at_high):
+            i_mm, i_ms, i_ss = tail_information(seen, location, scale)
+        else:
+            i_mm, i_ms, i_ss = expected_information(factor.family, seen, location, scale)
         along_m, along_s = np.zeros((k, n)), np.zeros((k, n))
         for slopes, terms in (
             (along_m, factor.location_slopes),
@@ -196,7 +215,9 @@ class RawLikelihood:
         centre = low / 2 + high / 2
         found = BoundSum(np.maximum(high - centre, centre - low))
         box = Box(self.names, low, high)
-        for group in self.groups:
+        for pool in self._pools:
+            pool.add_bounds(found, box)
+        for group in self._rest:
             component = group.components[0]
             if len(group.components) > 1 or component.probability is not None:
                 found.add(self._enclosed(group, box), self.logs(group, centre)[0])

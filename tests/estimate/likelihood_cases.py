@@ -16,6 +16,8 @@ from mdpdsl.graph.space import FloatArray
 class Trials:
     """`k` successes of `n` trials, whose chance is a product, sum, ... of some of the numbers."""
 
+    n_terms = 1
+
     k: int
     n: int
     names: tuple[str, ...] = ("p",)
@@ -94,6 +96,8 @@ def product_trials(k: int, n: int, names: Sequence[str] = ("gain", "load")) -> T
 class Normal:
     """l = -(theta - mean)' precision (theta - mean) / 2 on a box."""
 
+    n_terms = 1
+
     mean: FloatArray
     precision: FloatArray
     low: FloatArray
@@ -126,6 +130,8 @@ class Normal:
 @dataclass(frozen=True, eq=False)
 class Bounded:
     """Another likelihood with numbers that play no part in it, at the end."""
+
+    n_terms = 1
 
     inner: Trials
     extra: int = 1

@@ -92,10 +92,10 @@ def measures_record(measures: Measures) -> dict[str, float | None]:
     return {k: v for k, v in found.items() if k not in BOUNDS or v is not None}
 
 
-def mean_squared_error(truth: TransitionGraph, counts: Counts) -> float:
+def mean_squared_error(truth: TransitionGraph, counts: Counts) -> float | None:
     """Return the mean over visited pairs of ||P - P_hat||_2^2; known ones are left out."""
     seen = (counts.visits > 0) & truth.to_learn
-    return float(squared_errors(truth, counts)[seen].mean()) if seen.any() else float("nan")
+    return float(squared_errors(truth, counts)[seen].mean()) if seen.any() else None
 
 
 def squared_errors(truth: TransitionGraph, counts: Counts) -> FloatArray:

@@ -14,7 +14,7 @@ from mdpdsl.explore.experiment_plan import ExperimentPlan, PlanError
 from mdpdsl.explore.numbers_plan import NumbersGoal
 from mdpdsl.explore.planned_visits import plan_visits
 from mdpdsl.explore.result import read_run
-from mdpdsl.explore.settings import CRITERIA
+from mdpdsl.explore.settings import CRITERIA, refuse_without_purpose
 from mdpdsl.files import require_absent
 from mdpdsl.formats.policy_files import check_policy_path, save_policy
 from mdpdsl.graph.counts import Counts
@@ -62,6 +62,8 @@ def plan(
     if out is not None:
         check_policy_path(Path(out))
         require_absent(Path(out), overwrite)
+    if purpose is None:
+        refuse_without_purpose(criterion=criterion != "a", mix=mix != 1)
     goal = None if purpose is None else _goal(run, purpose, criterion, mix)
     model, counts, starts, knowledge, origin = _counted(run)
     solution, missing = _bounded(run, property)

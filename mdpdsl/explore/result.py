@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -148,8 +149,15 @@ class ExploreRun(RunResult):
         return {
             "numbers": self.numbers.parameters.records(),
             "notes": list(self.numbers.notes),
-            "design_ratio": self.design_ratio,
+            "design_ratio": _finite(self.design_ratio),
         }
+
+    @property
+    def design_text(self) -> str | None:
+        """How near the run came to the best design, in words."""
+        from mdpdsl.explore.design_ratio import design_text
+
+        return design_text(self.design_ratio)
 
     @cached_property
     def design_ratio(self) -> float | None:
@@ -170,6 +178,10 @@ class ExploreRun(RunResult):
         ) as run:
             save_start(run, self.model, self.logged, self.warm_start)
             return save_results(run, self)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def save_start(

@@ -124,6 +124,8 @@ class ExploreSettings:
         _require(self.mix >= 0 and math.isfinite(self.mix), "mix", self.mix, "0 or more")
         _require_one_of("purpose", self.purpose, (*PURPOSES, None))
         _require_one_of("criterion", self.criterion, CRITERIA)
+        if self.purpose is None:
+            refuse_without_purpose(criterion=self.criterion != "a", mix=self.mix != 1)
         _require_one_of("radius", self.radius, RADII)
         _require_one_of("formulation", self.formulation, FORMULATIONS)
         _require_one_of("bonus", self.bonus, (*BONUSES, None))
@@ -135,6 +137,15 @@ class ExploreSettings:
     def horizon_text(self) -> str:
         """The horizon as text: a number, or `inf`."""
         return "inf" if self.horizon is None else str(self.horizon)
+
+
+def refuse_without_purpose(**is_given: bool) -> None:
+    """Refuse what is about unknown numbers if a run or a plan has no such purpose."""
+    for name, is_set in is_given.items():
+        if is_set:
+            raise SettingsError(
+                f"`{name}=` is about unknown numbers; set `purpose=` to {PURPOSES[0]}, too"
+            )
 
 
 def settings_from(*sources: Mapping[str, object]) -> ExploreSettings:

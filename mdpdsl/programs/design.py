@@ -36,6 +36,10 @@ from mdpdsl.programs.occupancy import flow_rows, random_occupancy
 from mdpdsl.programs.program import Status
 from mdpdsl.programs.visitable import AllocationError, visitable_part
 
+#: Visits show nothing of a direction with less than this part of the information that its numbers
+#: have on their own.
+SINGULAR = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class Design:
@@ -68,6 +72,26 @@ class Design:
 def range_weights(low: FloatArray, high: FloatArray) -> FloatArray:
     """Return 1/range^2: errors count relative to the ranges of the numbers, [k]."""
     return 1 / np.maximum(np.asarray(high) - np.asarray(low), 1e-300) ** 2
+
+
+def criterion_of(
+    visits: FloatArray | IntArray, information: FloatArray, weights: FloatArray, criterion: str
+) -> float:
+    """Return tr(W M^-1), or det(M)^(-1/k) in units of 1/sqrt(W), for M = sum T F.
+
+    It is infinite if visits, [n_pairs], do not show all numbers.
+    """
+    scale = np.sqrt(weights)
+    M = np.tensordot(np.asarray(visits, np.float64), information, axes=1) / np.outer(scale, scale)
+    own = np.sqrt(np.diag(M))
+    if not own.all():
+        return float("inf")
+    correlation = np.linalg.eigvalsh(M / np.outer(own, own))
+    if correlation[0] <= SINGULAR:
+        return float("inf")
+    if criterion == "d":
+        return float(np.exp(-np.mean(np.log(correlation) + 2 * np.log(own))))
+    return float(np.trace(np.linalg.inv(M)))
 
 
 def optimal_design(

@@ -70,11 +70,18 @@ class DesignObjective:
 
     @cached_property
     def spanned(self) -> tuple[FloatArray, FloatArray]:
-        """Z, [n_pairs, q], and a basis R, [q, r, r], of what the matrices span: F = Z R."""
+        """Z, [n_pairs, q], and a basis R, [q, r, r], of what the matrices span: F = Z R.
+
+        What is a rounding error is judged in units in which all dimensions have as much
+        information.
+        """
         n, r, _ = self.information.shape
-        left, size, right = np.linalg.svd(self.information.reshape(n, r * r), full_matrices=False)
+        own = np.sqrt(np.einsum("nii->i", self.information))
+        unit = np.outer(own, own)[None]
+        scaled = np.divide(self.information, unit, out=np.zeros((n, r, r)), where=unit > 0)
+        left, size, right = np.linalg.svd(scaled.reshape(n, r * r), full_matrices=False)
         kept = size > NEGLIGIBLE * size[0]
-        return left[:, kept] * size[kept], right[kept].reshape(-1, r, r)
+        return left[:, kept] * size[kept], right[kept].reshape(-1, r, r) * unit
 
     def matrix(self, x: FloatArray) -> FloatArray:
         """Return M, [r, r]."""

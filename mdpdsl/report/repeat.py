@@ -15,7 +15,7 @@ from mdpdsl.runs.directory import EXPLORED, MODEL
 from mdpdsl.runs.records import LogRecord
 
 #: Settings whose option has another name, or another form.
-_OPTIONS = {"most_backups": "--backups"}
+_OPTIONS = {"most_backups": "--backups", "purpose": "--for"}
 _SWITCHES = {
     "discounts_last": ("--discount-last", "--no-discount-last"),
     "strict": ("--strict", "--no-strict"),

@@ -21,7 +21,9 @@ from mdpdsl.compile.set_model import value_text
 from mdpdsl.compile.stored import stored_keys
 from mdpdsl.diagnostics import SettingsError, did_you_mean
 from mdpdsl.graph.complexity import squared_l2_complexity
+from mdpdsl.graph.knowledge import Knowledge
 from mdpdsl.graph.space import FloatArray
+from mdpdsl.graph.transition_graph import TransitionGraph
 from mdpdsl.programs.design import Design, optimal_design, random_design, range_weights
 from mdpdsl.programs.newton import Watch
 from mdpdsl.solve.visit_shares import VisitShares
@@ -120,11 +122,10 @@ def experiment_design(
     assert knowledge is not None
     if steps is None:
         steps = int(model.checked.explore.get("steps", STEPS))
-    if steps < 1:
-        raise SettingsError(f"`steps=` must be 1 or more, not {steps}")
+    if steps < 1 or steps != int(steps):
+        raise SettingsError(f"`steps=` must be a whole number, 1 or more; not {steps}")
     W = _weights(family, theta, weights)
-    is_open = ~knowledge.is_known & ~knowledge.is_law
-    needs = np.where(is_open, squared_l2_complexity(graph), 0.0)
+    needs = open_needs(graph, knowledge)
     is_mixed = bool(needs.any()) and mix > 0
     F = family.information(theta)
     asked: dict[str, Any] = {
@@ -150,6 +151,12 @@ def experiment_design(
         mix=mix if is_mixed else None,
         random=random,
     )
+
+
+def open_needs(graph: TransitionGraph, knowledge: Knowledge) -> FloatArray:
+    """Return the complexities of rows of unknown probabilities, [n_pairs]; 0 for all others."""
+    is_open = ~knowledge.is_known & ~knowledge.is_law
+    return np.where(is_open, squared_l2_complexity(graph), 0.0)
 
 
 def _designed(given: Model | Estimating) -> tuple[Model, Family, FloatArray]:
@@ -196,7 +203,10 @@ def _weights(
         if name not in family.names:
             hint = did_you_mean(name, family.names) or f"there are {', '.join(family.names)}"
             raise SettingsError(f"there is no unknown number `{name}` to weigh; {hint}")
-    found = np.array([float(weights.get(name, 0.0)) for name in family.names])
+    try:
+        found = np.array([float(weights.get(name, 0.0)) for name in family.names])
+    except (TypeError, ValueError):
+        raise SettingsError(f"weights must be numbers, not {dict(weights)}") from None
     if not (np.all(np.isfinite(found)) and np.all(found >= 0) and found.any()):
         raise SettingsError("weights must be 0 or more, and one of them more than 0")
     return found

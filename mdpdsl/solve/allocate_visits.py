@@ -169,6 +169,10 @@ def allocate(
     if purpose is not None:
         if purpose not in PURPOSES:
             raise SettingsError(f"there is no purpose `{purpose}`; there is {PURPOSES[0]}")
+        is_given = {"kappa": kappa is not None, "distance": distance != "squared-l2"}
+        is_given |= {"method": method != "newton", "backend": backend is not None}
+        for name in (name for name, is_set in is_given.items() if is_set):
+            raise SettingsError(f"`{name}=` is about rows; leave it out with `purpose=`")
         with shown(progress, "designing") as update:
             return experiment_design(
                 model,
@@ -182,6 +186,10 @@ def allocate(
                 time_limit=time_limit,
                 watch=_watch(update),
             )
+    is_given = {"criterion": criterion != "a", "weights": weights is not None, "mix": mix != 1}
+    is_given |= {"steps": steps is not None, "identifiable": identifiable}
+    for name in (name for name, is_set in is_given.items() if is_set):
+        raise SettingsError(f"`{name}=` is about unknown numbers; set `purpose=`, too")
     allocated = as_model(model)
     if component is not None and not recurrent:
         raise SettingsError("`component=` needs `recurrent=`")

@@ -53,6 +53,60 @@ def test_the_purpose_chooses_the_algorithm_unless_one_is_given() -> None:
         settings_from({"purpose": "fun"})
     with pytest.raises(SettingsError, match="criterion"):
         settings_for(10, criterion="e")
+    with pytest.raises(SettingsError, match="`mix=` is about unknown numbers"):
+        settings_from({"mix": 3})
+
+
+JOINT = """\
+mdp joint
+unknown a in [0, 1] = 0.3
+unknown b in [0, 1] = 0.6
+state x in 0..9
+action left, right, toss
+init x = 0
+on left -> x' = max(x - 1, 0)
+on right -> x' = min(x + 1, 9)
+on toss when x == 0 -> (a + b)/2: x' = 1 | 1 - (a + b)/2: stay
+on toss when x == 9 -> a*b: x' = 8 | 1 - a*b: stay
+"""
+NARROW = """\
+mdp narrow
+unknown a in [0.49, 0.51] = 0.5
+unknown b in [0, 1] = 0.3
+state x in 0..9
+action left, right, toss
+init x = 0
+on left -> x' = max(x - 1, 0)
+on right -> x' = min(x + 1, 9)
+on toss when x == 0 -> b: x' = 1 | 1 - b: stay
+on toss when x == 9 -> a: x' = 8 | 1 - a: stay
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"), [(JOINT, 3_000), (NARROW, 10_000)], ids=["joint", "narrow"]
+)
+def test_places_that_show_little_by_themselves_are_visited(text: str, steps: int) -> None:
+    run = mdpdsl.explore(mdpdsl.loads(text), purpose="parameters", steps=steps, seed=3, jobs=1)
+    assert run.design_ratio is not None
+    assert 1 <= run.design_ratio <= NEAR
+
+
+def test_a_run_that_misses_a_number_is_saved_and_says_so(tmp_path: Path) -> None:
+    model = mdpdsl.loads(NARROW)
+    run = mdpdsl.explore(
+        model, purpose="parameters", algorithm="random", steps=5, out=tmp_path / "run"
+    )
+    assert run.record()["design_ratio"] is None
+    assert run.design_text == "the visits do not show all numbers"
+    assert mdpdsl.open_run(tmp_path / "run").record()["design_ratio"] is None
+
+
+def test_rows_of_unknown_probabilities_are_part_of_the_ratio() -> None:
+    model = law_model(DOOR)
+    run = mdpdsl.explore(model, purpose="parameters", steps=4_000, seed=2, jobs=1, mix=3)
+    assert run.design_ratio is not None
+    assert 0.95 <= run.design_ratio <= NEAR
 
 
 @pytest.mark.parametrize("text", [RIVER, COINS, LABORATORY], ids=["river", "coins", "laboratory"])
@@ -246,9 +300,9 @@ def test_places_that_a_design_hardly_leaves_are_parts() -> None:
     graph = graph_from_rows(rows)
     rare = 1e-6
     d = np.array([0.25, 0.25, rare, rare, rare, 0.25, rare, 0.25])
-    number = design_parts(graph, d / d.sum(), 1_000)
+    number = design_parts(graph, d / d.sum(), 1_000, np.zeros(len(d)))
     assert number[0] == number[1] != number[3] == number[4]
     often = np.array([0.2, 0.2, 0.02, 0.02, 0.02, 0.2, 0.02, 0.2])
-    assert len(set(design_parts(graph, often / often.sum(), 10_000).tolist())) == 1
+    assert len(set(design_parts(graph, often / often.sum(), 10_000, often).tolist())) == 1
     way = shortest_way(graph, number == number[4], np.ones(graph.n_pairs, np.bool_))
     assert graph.pair_action[way[:3]].tolist() == [0, 1, 1]

@@ -21,13 +21,16 @@ from mdpdsl.programs.occupancy import stationary_policy
 
 #: With this many stays in a place, the next designs make up for how chance divides the visits.
 ENOUGH = 5.0
-#: Shorter stays are no reason to treat places separately.
+#: Shorter stays are no reason to treat places separately, ...
 SHORT = 50.0
+#: ... but for stays of this part of the steps, if chance might leave out a place that has hardly
+#: been visited.
+FEW = 0.02
 #: Shares are followed in the states that are to be visited as often as this in the steps left, ...
 ONCE = 1.0
 #: ... and in those that have this part of all visits. A design that is almost the best has tiny
 #: shares elsewhere, which say little.
-CORE = 0.995
+CORE = 0.95
 
 #: The shortest way is computed for at most so many steps.
 MOST_STEPS = 3_000
@@ -44,15 +47,16 @@ class Part:
     n_parts: int
 
 
-def next_part(graph: TransitionGraph, design: Design, spread: float, steps: float) -> Part:
+def next_part(
+    graph: TransitionGraph, design: Design, spread: float, steps: float, so_far: FloatArray
+) -> Part:
     """Return the part of a design with the most visits left, and the policy that keeps a run there.
 
-    `graph` is closed; a share `spread` of the visits goes to all pairs.
+    `graph` is closed; a share `spread` of the visits goes to all pairs. `so_far` are the visits of
+    each pair before.
     """
-    number, visits = (
-        design_parts(graph, design.occupancy, steps),
-        _of_states(graph, design.occupancy),
-    )
+    number = design_parts(graph, design.occupancy, steps, so_far)
+    visits = _of_states(graph, design.occupancy)
     inside = number >= 0
     shares = np.bincount(number[inside], visits[inside])
     chosen = int(np.argmax(shares))
@@ -66,7 +70,9 @@ def next_part(graph: TransitionGraph, design: Design, spread: float, steps: floa
     return Part(policy, float(shares[chosen] / shares.sum()), len(shares))
 
 
-def design_parts(graph: TransitionGraph, d: FloatArray, steps: float) -> IntArray:
+def design_parts(
+    graph: TransitionGraph, d: FloatArray, steps: float, so_far: FloatArray
+) -> IntArray:
     """Return the number of the part that each state is in, -1 if it is never visited, [n_states].
 
     States are joined until stays are long: each set of states with short stays joins the one that
@@ -79,7 +85,7 @@ def design_parts(graph: TransitionGraph, d: FloatArray, steps: float) -> IntArra
     pair = np.repeat(np.arange(graph.n_pairs), np.diff(graph.successor_start))
     amount = d[pair] * graph.probability
     row, column = graph.pair_state[pair], graph.successor
-    visits = _of_states(graph, d)
+    visits, before = _of_states(graph, d), _of_states(graph, so_far)
     label: Any = np.arange(S)
     long = max(steps / ENOUGH, SHORT)
     while True:
@@ -88,7 +94,11 @@ def design_parts(graph: TransitionGraph, d: FloatArray, steps: float) -> IntArra
         flow = csr_array(coo_array(entries, shape=(n, n)))
         flow.setdiag(0.0)
         leaving: FloatArray = np.asarray(flow.sum(axis=1))
-        is_short = (leaving > 0) & (np.bincount(label, visits, minlength=n) < long * leaving)
+        stay = np.bincount(label, visits, minlength=n)
+        is_often = steps * leaving >= ENOUGH
+        is_new = ~is_often & (steps * stay > np.bincount(label, before, minlength=n))
+        brief = min(SHORT, FEW * steps) if is_new.any() else SHORT
+        is_short = (leaving > 0) & (stay < np.where(is_often, long, brief) * leaving)
         if not is_short.any():
             break
         target = np.asarray(flow.argmax(axis=1)).ravel()

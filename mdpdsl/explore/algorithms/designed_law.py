@@ -90,9 +90,8 @@ class SeenLaw:
         )
 
     def information(self, points: FloatArray) -> FloatArray:
-        """Return the mean Fisher information of a visit over some theta, [n_pairs, k, k]."""
-        mean = np.mean([self.family.information(theta) for theta in points], axis=0)
-        return np.asarray(mean[self.pair])
+        """Return the Fisher information of a visit at some theta, [n_points, n_pairs, k, k]."""
+        return np.array([self.family.information(theta)[self.pair] for theta in points])
 
     def rows(self, theta: FloatArray) -> Any:
         """Return the rows of the law at theta and those known, sparse, [n_pairs, n_states].

@@ -7,8 +7,11 @@ In stages, each with more data than the last:
 2. *Design* the m steps left: the shares d of visits that minimise tr(W (sum (T + m d) F)^-1) over
    the occupancies of the model with these numbers (`programs.design`). T are the visits so far and
    F is the Fisher information of a visit, its mean over points around the estimate that are about
-   as likely, because a design for wrong numbers may miss what would show that they are wrong. If
-   some rows have unknown probabilities, both losses count, each in units of its own optimum.
+   as likely, because a design for wrong numbers may miss what would show that they are wrong. The
+   mean may seem to show what none of its points does, say two numbers of which a place shows a
+   product. If the design is much worse at the estimate, it is made for the mean of the criteria at
+   the points. If some rows have unknown probabilities, both losses count, each in units of its own
+   optimum.
 3. *Follow* the policy of d in the part of the model that has the most visits left (`design_parts`).
    A share of the visits, which vanishes as data grow, goes to all pairs.
 
@@ -43,7 +46,7 @@ from mdpdsl.kernels.following import follow
 from mdpdsl.kernels.incentives import POLICY, Strategy
 from mdpdsl.kernels.memory import TIME, Memory, start_shares
 from mdpdsl.kernels.merging import plan_afresh
-from mdpdsl.programs.design import optimal_design, range_weights
+from mdpdsl.programs.design import criterion_of, optimal_design, range_weights
 from mdpdsl.programs.visitable import AllocationError
 
 #: The kinds of stages, the values of `DesignStage.stage`.
@@ -62,6 +65,10 @@ SPREAD = 1.0
 MOST_SPREAD = 0.2
 #: Of the program: more would be wasted on an estimate.
 TOLERANCE = 1e-3
+#: A design for the mean information of some points may be worse at the estimate by this factor.
+MUCH_WORSE = 1_000.0
+#: The most entries of the information at all points together, if a design is made for all of them.
+MOST_ENTRIES = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -167,23 +174,34 @@ class DesignStages:
         left: int,
     ) -> DesignStage:
         """Design the steps left, and let the memory follow the design."""
-        design = optimal_design(
-            graph,
-            information,
-            self.family.names,
-            range_weights(self.family.low, self.family.high),
-            criterion=self.settings.criterion,
-            need=np.where(seen.is_open, planning_bounds(memory.visits, memory.squares), 0.0),
-            mix=self.settings.mix,
-            visits=memory.visits.astype(np.float64),
-            steps_left=float(left),
-            identifiable=True,
-            recurrent=True,
-            component=informative_component(graph, information),
-            tolerance=TOLERANCE,
-        )
+        mean, T = information.mean(axis=0), memory.visits.astype(np.float64)
+        names, criterion = self.family.names, self.settings.criterion
+        W = range_weights(self.family.low, self.family.high)
+        asked: dict[str, Any] = {
+            "criterion": criterion,
+            "need": np.where(seen.is_open, planning_bounds(memory.visits, memory.squares), 0.0),
+            "mix": self.settings.mix,
+            "visits": T,
+            "steps_left": float(left),
+            "identifiable": True,
+            "recurrent": True,
+            "component": informative_component(graph, mean),
+            "tolerance": TOLERANCE,
+        }
+        design = optimal_design(graph, mean, names, W, **asked)
+        n_points, n_pairs, k, _ = information.shape
+        if k > 1 and not len(design.flat) and n_pairs * (n_points * k) ** 2 <= MOST_ENTRIES:
+            after = T + left * design.occupancy
+            hoped, found = (criterion_of(after, F, W, criterion) for F in (mean, information[0]))
+            if found > MUCH_WORSE * hoped:
+                together = np.zeros((n_pairs, n_points * k, n_points * k))
+                for i, at_point in enumerate(information):
+                    block = slice(i * k, (i + 1) * k)
+                    together[:, block, block] = at_point
+                weights = np.tile(W, n_points) / n_points
+                design = optimal_design(graph, together, names * n_points, weights, **asked)
         spread = min(MOST_SPREAD, SPREAD / float(np.sqrt(max(stage.step, 1))))
-        part = next_part(graph, design, spread, left)
+        part = next_part(graph, design, spread, left, T)
         follow(memory, part.policy)
         steps = stage.steps
         if part.n_parts > 1:

@@ -209,6 +209,12 @@ def _likelihood(
     """Return the likelihood of raw steps if that is possible, else of counts, and why."""
     if is_finite or not any(variable.kind == "real" for variable in model.states.variables):
         return CountLikelihood(family, counts, graph), None
+    if steps is not None and steps.are_centres(graph):
+        note = (
+            "all values of the log are centres of cells, as the finite model simulates them, so "
+            "the numbers are estimated from counts of cells"
+        )
+        return CountLikelihood(family, counts, graph), note
     if steps is None:
         reason = "only the cells of states are known"
     else:

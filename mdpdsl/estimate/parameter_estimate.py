@@ -75,7 +75,7 @@ class ParameterEstimate:
         if self.is_empty:
             found.append(self._no_value)
         found += [direction.sentence for direction in self.flat]
-        if len(self.rivals):
+        if len(self.rivals) and not self.is_empty:
             listed = "; ".join(
                 ", ".join(f"{n} = {x:.4g}" for n, x in zip(self.names, rival, strict=True))
                 for rival in self.rivals[:LISTED]

@@ -194,7 +194,7 @@ class RunResult(Tabular):
         model, checked = self.model, self.model.checked
         if checked.unknowns:  # the estimate has its own values, and never the truth
             own, names = {}, [each.name for each in checked.unknowns]
-            if self.law is not None:
+            if self.law is not None and not np.isnan(self.law.theta).any():
                 own = dict(zip(names, self.law.theta.tolist(), strict=True))
             given = {k: v for k, v in checked.parameters.items() if k not in names}
             checked = replace(checked, parameters=given | own)

@@ -23,6 +23,9 @@ from mdpdsl.logs.log_rows import Records, WholeSteps
 #: that they determine are known to a thousandth of one step's noise.
 MOST_STEPS = 2_000_000
 
+#: A number this close to the centre of its cell, as a share of the range, is the centre.
+CENTRED = 1e-9
+
 
 @dataclass(frozen=True, eq=False)
 class RawTransitions:
@@ -41,6 +44,20 @@ class RawTransitions:
 
     def __len__(self) -> int:
         return len(self.pair)
+
+    def are_centres(self, graph: TransitionGraph) -> bool:
+        """Return whether all numbers are centres of cells, as the finite model's own steps are."""
+        states = graph.states
+        before, after = graph.pair_state[self.pair], self.successor % graph.n_states
+        for position, variable in enumerate(states.variables):
+            if variable.kind != "real" or not len(self):
+                continue
+            centre = states.values(variable.name)
+            near = CENTRED * (centre.max() - centre.min())
+            for numbers, state in ((self.before, before), (self.after, after)):
+                if np.any(np.abs(numbers[:, position] - centre[state]) > near):
+                    return False
+        return len(self) > 0
 
 
 class RawSteps:

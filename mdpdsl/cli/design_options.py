@@ -110,7 +110,9 @@ def print_numbers(found: LearnedNumbers | None) -> None:
     width = max(len(name) for name in found.parameters.names)
     for each in found.parameters.records():
         shown = "no value in its range fits"
-        if each["value"] is not None and each["low"] is not None:
+        if each["value"] is None and each["low"] is not None:
+            shown = f"not found, in {interval_text(each['low'], each['high'])}"
+        elif each["low"] is not None:
             value = value_text(each["value"], each["deviation"])
             shown = f"{value}, in {interval_text(each['low'], each['high'])}"
         click.echo(f"  {each['name']:{width}}  {shown}")

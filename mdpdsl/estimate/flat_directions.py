@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdpdsl.estimate.likelihood import Likelihood, Peak, climb, scaled_information
+from mdpdsl.estimate.likelihood import Likelihood, Peak, climb, edges_of, scaled_information
 from mdpdsl.graph.space import BoolArray, FloatArray
 
 #: l may change by this much along a flat direction.
@@ -49,7 +49,11 @@ def flat_directions(
     likelihood: Likelihood, peak: Peak
 ) -> tuple[tuple[Direction, ...], list[FloatArray]]:
     """Return the groups of flat directions at a maximum, and points along them."""
-    values, vectors = np.linalg.eigh(scaled_information(likelihood, peak.theta))
+    information, edges = scaled_information(likelihood, peak.theta), edges_of(likelihood)
+    if edges is not None:  # l says nothing of numbers that move its edges, but the edges do
+        width = likelihood.high - likelihood.low
+        information = information + edges.weights(peak.theta) * np.outer(width, width)
+    values, vectors = np.linalg.eigh(information)
     is_zero = values <= SINGULAR * max(1.0, float(values[-1]))
     certain = _echelon(vectors[:, is_zero].T)
     weak = _cleaned(vectors[:, ~is_zero & (values < 1)].T)
@@ -129,7 +133,10 @@ def _followed(
     moved = (start[j] - last[j]) / width[j]
     ahead = np.clip(last + width * vector * (moved / vector[j]), low, high)
     ahead[j] = start[j]
-    tried = [climb(likelihood, each, free) for each in (ahead, start)]
+    starts, edges = [ahead, start], edges_of(likelihood)
+    if edges is not None:
+        starts += list(edges.points({j: float(start[j])}))
+    tried = [climb(likelihood, each, free) for each in starts]
     return max(tried, key=lambda found: found.value)
 
 

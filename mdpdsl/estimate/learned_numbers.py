@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.family import Family
 from mdpdsl.estimate.count_likelihood import CountLikelihood
-from mdpdsl.estimate.likelihood import Likelihood
+from mdpdsl.estimate.likelihood import TWO_DEVIATIONS, Likelihood, Peak
 from mdpdsl.estimate.parameter_estimate import ParameterEstimate, parameter_estimate
 from mdpdsl.estimate.parameter_fit import fit
 from mdpdsl.estimate.raw_law import NoRawLaw, raw_law
@@ -226,11 +226,24 @@ def _likelihood(
     return CountLikelihood(family, counts, graph), note
 
 
+def _typical(likelihood: RawLikelihood, found: ParameterEstimate) -> FloatArray:
+    """Return values of the numbers at which to test the law: the most likely ones, if possible.
+
+    The most likely uniform law ends where the extreme observations are, which is too improbable.
+    """
+    edges = likelihood.edges
+    if edges is None or not np.isfinite(found.log_likelihood):
+        return found.value
+    peak = Peak(found.value, found.log_likelihood, np.zeros(len(found.value)))
+    theta = edges.middle(peak, peak.value - TWO_DEVIATIONS)
+    return theta if np.isfinite(likelihood.value(theta)) else found.value
+
+
 def _raw_misfit(
     likelihood: RawLikelihood, found: ParameterEstimate, graph: TransitionGraph
 ) -> Misfit:
     """Return the pairs whose raw steps contradict the law, the least likely first."""
-    tested = raw_misfit(likelihood, found.value)
+    tested = raw_misfit(likelihood, _typical(likelihood, found))
     p_values = np.append(tested.p_value, [trend.p_value for trend in tested.trends])
     rejected = np.flatnonzero(holm(p_values, MISFIT_LEVEL))
     rejected = rejected[np.argsort(p_values[rejected], kind="stable")]

@@ -8,6 +8,7 @@ the same from afar, and runs L-BFGS-B (Byrd et al. 1995) where scoring does not 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -85,6 +86,47 @@ class Peak:
     gradient: FloatArray  # [k]
 
 
+class Edges(Protocol):
+    """Where the data are possible, if this is a small part of the ranges with sharp edges."""
+
+    @property
+    def is_moving(self) -> BoolArray:
+        """Whether a number moves an edge, [k]."""
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the edges are linear in the numbers, so that what is found is the best."""
+
+    @property
+    def is_all(self) -> bool:
+        """Whether l depends on the numbers that move an edge through these edges only."""
+
+    def points(self, fixed: Mapping[int, float] | None = None) -> FloatArray:
+        """Return the most likely points by the edges alone, [m, k]; some numbers may be fixed."""
+
+    def hull(
+        self, peak: Peak, level: float, *, is_proved: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of each number where l reaches a level, [k] and [k]."""
+
+    def weights(self, theta: FloatArray) -> FloatArray:
+        """Return a matrix [k, k] that is singular along the directions that move no edge."""
+
+
+@runtime_checkable
+class EdgedLikelihood(Likelihood, Protocol):
+    """A log-likelihood that may be -inf in most of the ranges, and then has no slope inwards."""
+
+    @property
+    def edges(self) -> Edges | None:
+        """Where the data are possible; None if it has no such edges."""
+
+
+def edges_of(likelihood: Likelihood) -> Edges | None:
+    """Return the edges of a likelihood, if it has any."""
+    return likelihood.edges if isinstance(likelihood, EdgedLikelihood) else None
+
+
 def search(likelihood: Likelihood, start: FloatArray) -> Peak:
     """Return a local maximum, from a start that may be far from it."""
     peak, has_arrived = _climbed(likelihood, start, None)
@@ -95,6 +137,13 @@ def search(likelihood: Likelihood, start: FloatArray) -> Peak:
 
 def climb(likelihood: Likelihood, start: FloatArray, free: BoolArray | None = None) -> Peak:
     """Return a local maximum over the free numbers, from a start that is close to it."""
+    edges = edges_of(likelihood)
+    if edges is not None:  # first the numbers that nothing can stop
+        inner = ~edges.is_moving if free is None else free & ~edges.is_moving
+        peak = _climbed(likelihood, start, inner)[0]
+        if edges.is_all:
+            return peak
+        start = peak.theta
     return _climbed(likelihood, start, free)[0]
 
 

@@ -5,6 +5,8 @@ data determine the numbers, the trapezoidal rule finds it (`likelihood_lattice`)
 ridge, thin and curved. Then adaptive quadrature by Simpson's rule runs over the main number of each
 flat direction, and the trapezoidal rule over the others. If both need too many points, importance
 sampling follows: Student's t around the known points of the ridge, mixed with pi, and a fixed seed.
+So it does if l ends at edges, where no rule for smooth functions is exact. Then l has no curvature
+that shows its size: a slice sampler (Neal 2003) visits where it is high.
 
 A confidence set needs a value that is not too large. The result is the smaller of the sums of two
 lattices, without what lies beyond them; less the estimated error of quadrature; or three standard
@@ -20,8 +22,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from mdpdsl.estimate.likelihood import Likelihood, climb
-from mdpdsl.estimate.likelihood_lattice import Surface, lattice_sum, log_density, log_sum
+from mdpdsl.estimate.likelihood import Likelihood, climb, edges_of
+from mdpdsl.estimate.likelihood_lattice import FARTHEST, Surface, lattice_sum, log_density, log_sum
 from mdpdsl.estimate.parameter_fit import Fit
 from mdpdsl.graph.space import FloatArray, IntArray
 
@@ -36,6 +38,11 @@ ACCURACY, MOST_PANELS = 3e-4, 200
 #: much a mean of positive weights is cut at most (it exceeds 20 times its expectation with 5 % at
 #: most, Markov).
 DRAWS, FREEDOM, SHARE, LARGEST_CUT = 8_192, 5.0, 0.1, np.log(20.0)
+
+
+#: Steps of the slice sampler for each number, how often its directions follow from the points, how
+#: far it looks in deviations, and from how many points it starts.
+WALK, RENEWED, WIDEST, MOST_WALKS = 150, 50, 10.0, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +61,11 @@ def mixed_likelihood(likelihood: Likelihood, fitted: Fit) -> Mixture:
         return Mixture(-np.inf, fitted.theta, -np.inf, False)
     watched = _Watched(likelihood, fitted)
     known = np.array([fitted.theta, *fitted.others])
-    value, outer, is_simple = None, *_flat_numbers(fitted)
+    if edges_of(likelihood) is not None:
+        sampled = _sampled_within(Surface(watched), known)
+        return Mixture(sampled, watched.best_theta, watched.best_value, True)
+    value: float | None = None
+    outer, is_simple = _flat_numbers(fitted)
     k = len(fitted.theta)
     if not outer and k <= MOST_LATTICE_NUMBERS:
         surface = Surface(watched)
@@ -66,7 +77,9 @@ def mixed_likelihood(likelihood: Likelihood, fitted: Fit) -> Mixture:
     is_sampled = value is None
     if value is None:
         surface = Surface(watched)
-        value = _sampled(surface, [surface.top(theta) for theta in known])
+        points = [surface.top(theta) for theta in known]
+        roots = [_root(surface.observed_curvature(point)) for point in points]
+        value = _sampled(surface, points, roots)
     return Mixture(value, watched.best_theta, watched.best_value, is_sampled)
 
 
@@ -235,16 +248,61 @@ def _panel(log_function: Callable[[float], float], start: float, end: float) -> 
     return _Panel(start, end, top, float(twice), abs(float(once - twice)) / 4)
 
 
-def _sampled(surface: Surface, points: list[FloatArray]) -> float:
+def _sampled_within(surface: Surface, known: FloatArray) -> float:
+    """Return M by importance sampling where the data are possible."""
+    starts = [t for t in map(surface.t, known) if np.isfinite(surface.value(t))]
+    if not starts:
+        return -np.inf
+    generator = np.random.default_rng(0)
+    walks = [_walked(surface, start, generator) for start in starts[:MOST_WALKS]]
+    centres = [walk.mean(axis=0) for walk in walks]
+    roots = [_root(np.asarray(np.linalg.inv(_spread(walk)), np.float64)) for walk in walks]
+    return _sampled(surface, centres, roots, DRAWS // 4)
+
+
+def _walked(surface: Surface, t: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Return points that a slice sampler visits along random directions, [m, k]."""
+    k, value = len(t), surface.value(t)
+    axes: FloatArray = np.eye(k)
+    points: list[FloatArray] = []
+    longest = 2 * FARTHEST
+    for step in range(1, WALK * k + 1):
+        direction = axes @ generator.standard_normal(k)
+        level = value - generator.exponential()
+        first, last = -longest, longest
+        while last - first > 1e-15:
+            share = generator.uniform(first, last)
+            moved = t + share * direction
+            found = surface.value(moved)
+            if found > level:
+                t, value = moved, found
+                break
+            first, last = (share, last) if share < 0 else (first, share)
+        points.append(t)
+        if step % RENEWED == 0 and step < WALK * k:
+            axes = _root(_spread(np.array(points[step // 2 :])))
+            longest = WIDEST
+    return np.array(points[len(points) // 2 :])
+
+
+def _spread(points: FloatArray) -> FloatArray:
+    """Return the covariance of points, which may be on one line."""
+    found = np.atleast_2d(np.cov(points.T))
+    scale = np.sqrt(np.maximum(np.diag(found), 1e-30))
+    return np.asarray(found + np.diag(1e-6 * scale**2))
+
+
+def _sampled(
+    surface: Surface, points: list[FloatArray], roots: list[FloatArray], n: int = DRAWS
+) -> float:
     """Return M by importance sampling, three standard errors below its mean."""
     k, generator = len(points[0]), np.random.default_rng(0)
     centres = np.array(points)  # [m, k]
-    roots = [_root(surface.observed_curvature(point)) for point in points]
-    chosen = generator.integers(len(points), size=DRAWS)
-    chosen[generator.random(DRAWS) < SHARE] = -1
-    normal = generator.standard_normal((DRAWS, k))
-    stretch = np.sqrt(FREEDOM / generator.chisquare(FREEDOM, DRAWS))
-    draws = generator.logistic(size=(DRAWS, k))
+    chosen = generator.integers(len(points), size=n)
+    chosen[generator.random(n) < SHARE] = -1
+    normal = generator.standard_normal((n, k))
+    stretch = np.sqrt(FREEDOM / generator.chisquare(FREEDOM, n))
+    draws = generator.logistic(size=(n, k))
     for i, root in enumerate(roots):
         mine = chosen == i
         away = np.linalg.solve(root.T, normal[mine].T).T * stretch[mine, None]
@@ -253,10 +311,10 @@ def _sampled(surface: Surface, points: list[FloatArray]) -> float:
     near = np.log1p(-SHARE) - np.log(len(points)) + np.logaddexp.reduce(parts, axis=0)
     proposed = np.logaddexp(near, np.log(SHARE) + np.array([log_density(t) for t in draws]))
     logs = np.array([surface.value(t) for t in draws]) - proposed
-    mean = log_sum(logs) - float(np.log(DRAWS))
+    mean = log_sum(logs) - float(np.log(n))
     if not np.isfinite(mean):
         return -np.inf
-    error = float(np.std(np.exp(logs - mean)) / np.sqrt(DRAWS))
+    error = float(np.std(np.exp(logs - mean)) / np.sqrt(n))
     less = float(np.log1p(-min(3 * error, 0.999)))
     return mean + max(less, -float(LARGEST_CUT))
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mdpdsl.diagnostics import SettingsError, SolveError
 from mdpdsl.estimate.flat_directions import Direction
-from mdpdsl.estimate.likelihood import Likelihood
+from mdpdsl.estimate.likelihood import Likelihood, edges_of
 from mdpdsl.estimate.mixture_likelihood import mixed_likelihood
 from mdpdsl.estimate.parameter_fit import Fit, fit
 from mdpdsl.estimate.parameter_sets import Boxes, MissedMaximumError, cover, numerical_cover
@@ -28,6 +28,9 @@ BETTER = 1e-3
 
 #: Boxes of a set. The search for a robust value splits them further where it needs to.
 CELLS = 128
+
+#: All log-likelihoods of possible data exceed this.
+POSSIBLE = -1e300
 
 #: How often the maximum is sought again if another one comes to light.
 MOST_FITS = 6
@@ -74,6 +77,8 @@ class ParameterEstimate:
         found = []
         if self.is_empty:
             found.append(self._no_value)
+        elif np.isnan(self.value).any():
+            found.append("no possible values were found, although none are proved impossible")
         found += [direction.sentence for direction in self.flat]
         if len(self.rivals) and not self.is_empty:
             listed = "; ".join(
@@ -84,6 +89,13 @@ class ParameterEstimate:
         for j in np.flatnonzero(self.is_at_bound):
             end = "lower" if self.value[j] <= self.low[j] else "upper"
             found.append(f"`{self.names[j]}` is at the {end} end of its range, {self.value[j]:.6g}")
+        left_out = np.isnan(self.profile_low) & np.array([n in self.profiles for n in self.names])
+        if left_out.any():
+            listed = ", ".join(f"`{self.names[j]}`" for j in np.flatnonzero(left_out))
+            found.append(
+                f"no asymptotic interval for {listed}: the ends of uniform noise show where it is, "
+                "so that its law is not regular"
+            )
         if not self.is_proved:
             found.append("the intervals are computed numerically, without proved bounds")
         return tuple(found)
@@ -209,12 +221,13 @@ def parameter_estimate(
         boxes, is_proved = numerical_cover(likelihood, fitted, threshold), False
     low, high = boxes.hull
     k = len(likelihood.names)
-    ends = np.full((2, k), np.nan)
+    ends, edges = np.full((2, k), np.nan), edges_of(likelihood)
     profiles = {}
     if has_profiles and np.isfinite(fitted.value):
         for j, name in enumerate(likelihood.names):
             profile = Profile(likelihood, fitted, j)
-            ends[:, j] = profile_interval(profile, fitted, delta)
+            if edges is None or not edges.is_moving[j]:
+                ends[:, j] = profile_interval(profile, fitted, delta)
             grid = _grid(likelihood, j, np.append(ends[:, j], [low[j], high[j]]))
             profiles[name] = grid, profile.on(grid) - fitted.value
     return _estimate(likelihood, fitted, boxes, ends, profiles, threshold, delta, is_proved)
@@ -224,7 +237,9 @@ def _set(
     likelihood: Likelihood, fitted: Fit, threshold: float, most_boxes: int
 ) -> tuple[Boxes, bool]:
     """Cover the set of numbers, and return whether the cover is proved."""
-    if np.isfinite(fitted.value):
+    if edges_of(likelihood) is not None:
+        threshold = max(threshold, POSSIBLE)  # whatever is possible, if no best value is known
+    if np.isfinite(fitted.value) or threshold == POSSIBLE:
         try:
             return cover(likelihood, fitted, threshold, most_boxes=most_boxes), True
         except SolveError:

@@ -7,6 +7,10 @@ data, sum T(s,a) F(s,a). The deviations are the roots of the diagonal of I^-1, r
 numbers that are not at an end of their range. The deviation of a number at an end is half the
 distance over which l falls by 2, as with a normal law. A number in a flat direction, along which
 the data say the same, has an infinite one.
+
+Where the data are possible in a small part of the ranges only, as with uniform noise, searches
+start there. The deviation of a number that moves its edges is half the distance over which its
+profile falls by 2, if it is less: no normal law describes such a number, and I says nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +21,13 @@ import numpy as np
 
 from mdpdsl.estimate.flat_directions import Direction, flat_directions
 from mdpdsl.estimate.likelihood import (
+    TWO_DEVIATIONS,
+    Edges,
     Likelihood,
     Peak,
+    climb,
     deviation_along,
+    edges_of,
     scaled_information,
     search,
 )
@@ -39,6 +47,9 @@ EQUAL = 1e-6
 
 #: Two maxima closer than this in units of the ranges are one.
 SAME_POINT = 1e-3
+
+#: A number is at an edge if this share of its interval is beyond it.
+AT_EDGE = 0.02
 
 #: An eigenvalue of the information this much smaller than the largest is numerically zero.
 SINGULAR = 1e-9
@@ -89,6 +100,9 @@ def fit(likelihood: Likelihood, *, seed: int = 0, start: FloatArray | None = Non
 def _peaks(likelihood: Likelihood, seed: int, start: FloatArray | None) -> list[Peak]:
     """Return the different local maxima found, best first."""
     low, width = likelihood.low, likelihood.high - likelihood.low
+    edges = edges_of(likelihood)
+    if edges is not None:
+        return _peaks_within(likelihood, edges, seed, start)
     centre = low + width / 2
     points = [low + width * u for u in _latin(len(low), seed)]
     values = np.array([likelihood.value(point) for point in points])
@@ -102,6 +116,25 @@ def _peaks(likelihood: Likelihood, seed: int, start: FloatArray | None) -> list[
         more = _searched(likelihood, [points[i] for i in rest])
         peaks = _different([*peaks, *more], width)
     return peaks
+
+
+def _peaks_within(
+    likelihood: Likelihood, edges: Edges, seed: int, start: FloatArray | None
+) -> list[Peak]:
+    """Return the different local maxima found where the data are possible, best first."""
+    low, width = likelihood.low, likelihood.high - likelihood.low
+    starts = list(edges.points())
+    points = [low + width * u for u in _latin(len(low), seed)]
+    if starts:
+        points = [np.where(edges.is_moving, starts[0], point) for point in points]
+    if not (starts and edges.is_moving.all()):
+        starts += sorted(points, key=likelihood.value, reverse=True)[:BEST_POINTS]
+    if start is not None:
+        starts = [*np.clip(np.atleast_2d(start), low, likelihood.high), *starts]
+    possible = [each for each in starts if np.isfinite(likelihood.value(each))]
+    peaks = _different([climb(likelihood, each) for each in possible], width)
+    # Climbing stops at an edge, which is no maximum.
+    return peaks[:1] if edges.is_linear and edges.is_moving.all() else peaks
 
 
 def _searched(likelihood: Likelihood, starts: list[FloatArray]) -> list[Peak]:
@@ -146,11 +179,25 @@ def _deviations(
         found[inside] = np.sqrt(variances) * width[inside]
         is_at_bound = is_at_bound.copy()
         is_at_bound[inside[lost]] = True
-    for j in np.flatnonzero(is_at_bound):
+    edges = edges_of(likelihood)
+    is_moving = np.zeros(len(width), np.bool_) if edges is None else edges.is_moving
+    for j in np.flatnonzero(is_at_bound & ~is_moving):
         found[j] = deviation_along(likelihood, peak, int(j))
+    if edges is not None:
+        found[is_at_bound & is_moving] = np.inf
+        within = _deviations_within(edges, peak)
+        found[is_moving] = np.minimum(found, within)[is_moving]
     for direction in flat:
         found[[likelihood.names.index(name) for name in direction.names]] = np.inf
     return found
+
+
+def _deviations_within(edges: Edges, peak: Peak) -> FloatArray:
+    """Return half the distance over which profiles fall by 2, averaged over sides with room."""
+    low, high = edges.hull(peak, peak.value - TWO_DEVIATIONS)
+    sides = np.maximum(np.array([peak.theta - low, high - peak.theta]), 0.0)
+    n_sides = np.sum(sides > AT_EDGE * (high - low), axis=0)
+    return np.asarray(sides.sum(axis=0) / np.maximum(n_sides, 1) / 2)
 
 
 def _no_fit(likelihood: Likelihood) -> Fit:

@@ -13,6 +13,10 @@ the outermost box can be halved or dropped, the end moves inwards. Ends are neve
 and a limit on boxes makes the cover only coarser, so that it is proved like the bounds. The bounds
 of several numbers together may be too coarse to prove anything useful in time. Then `cover` gives
 up, and `numerical_cover` follows the profile likelihoods instead.
+
+Where the data are possible in a small part of the ranges only (`likelihood.Edges`), linear programs
+cut the box first, and take the place of profiles. Bounds are exact close to an edge, so that proved
+ends are kept wherever they are.
 """
 
 from __future__ import annotations
@@ -24,7 +28,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdpdsl.diagnostics import SolveError
-from mdpdsl.estimate.likelihood import ConcaveLikelihood, Likelihood, Peak, climb, deviation_along
+from mdpdsl.estimate.likelihood import (
+    ConcaveLikelihood,
+    Likelihood,
+    Peak,
+    climb,
+    deviation_along,
+    edges_of,
+)
 from mdpdsl.estimate.parameter_fit import Fit
 from mdpdsl.estimate.profile_likelihood import Profile
 from mdpdsl.graph.space import FloatArray
@@ -44,6 +55,9 @@ MOST_TERMS = 20_000_000
 
 #: How often tangents cut: each interval that shrinks makes it easier for the others.
 ROUNDS = 2
+
+#: The width of a set in deviations.
+WIDTH = 7.0
 
 #: How far a proved end may be from where the profile likelihood has it, as a share of the interval:
 #: in the first round, and in the last.
@@ -100,8 +114,14 @@ def cover(
     nothing = Boxes(np.empty((0, len(low))), np.empty((0, len(low))))
     if likelihood.upper(low, high) < threshold:
         return nothing
-    scales = _scales(likelihood, fitted)
+    scales = _scales(likelihood, fitted, threshold)
     inner_low, inner_high = _profile_hull(likelihood, fitted, threshold)
+    edges = edges_of(likelihood)
+    if edges is not None:
+        proved = edges.hull(_peak(fitted), threshold, is_proved=True)
+        if np.isnan(proved[0]).any():
+            return nothing
+        low, high = np.maximum(low, proved[0]), np.minimum(high, proved[1])
     if isinstance(likelihood, ConcaveLikelihood) and likelihood.is_concave:
         _cut_by_tangents(likelihood, fitted, threshold, low, high, inner_low, inner_high)
 
@@ -117,7 +137,7 @@ def cover(
             return np.inf
         return likelihood.upper(box_low, box_high)
 
-    for nearest in (HOPEFUL, CLOSE) if len(low) > 1 else (np.inf,):
+    for nearest in (HOPEFUL, CLOSE) if len(low) > 1 and edges is None else (np.inf,):
         for j in range(len(low)):
             for ends, inner in ((low, inner_low), (high, inner_high)):
                 search = _EndSearch(upper, threshold, scales, j, ends is low)
@@ -158,7 +178,7 @@ def numerical_cover(
         half = (box_high - box_low) / 2
         return value + float(np.abs(gradient) @ half + np.sum(half / scales) ** 2 / 2)
 
-    scales = _scales(likelihood, fitted)
+    scales = _scales(likelihood, fitted, threshold)
     most_boxes = max(1, min(most_boxes, MOST_TERMS // max(1, likelihood.n_terms)))
     found = _covered(tangent, low, high, threshold, scales, most_boxes)
     if found.is_empty:
@@ -199,14 +219,21 @@ def _cut_by_tangents(
                 ends[j] = max(ends[j], cut) if sign > 0 else min(ends[j], cut)
 
 
-def _scales(likelihood: Likelihood, fitted: Fit) -> FloatArray:
+def _scales(likelihood: Likelihood, fitted: Fit, threshold: float) -> FloatArray:
     """Return the deviation of every number if the others are fixed, [k]."""
     width = likelihood.high - likelihood.low
     if not np.isfinite(fitted.value):
         return width
-    peak = Peak(fitted.theta, fitted.value, fitted.gradient)
-    found = [deviation_along(likelihood, peak, j) for j in range(len(width))]
-    return np.clip(found, 1e-12 * width, width)
+    peak, edges = _peak(fitted), edges_of(likelihood)
+    found = np.array([deviation_along(likelihood, peak, j) for j in range(len(width))])
+    if edges is not None:
+        low, high = edges.hull(peak, threshold)
+        found = np.where(edges.is_moving, (high - low) / WIDTH, found)
+    return np.asarray(np.clip(found, 1e-12 * width, width))
+
+
+def _peak(fitted: Fit) -> Peak:
+    return Peak(fitted.theta, fitted.value, fitted.gradient)
 
 
 def _covered(
@@ -282,7 +309,12 @@ def _profile_hull(
     k = len(likelihood.low)
     low, high = np.full(k, np.nan), np.full(k, np.nan)
     if fitted.value >= threshold > -np.inf:
+        edges = edges_of(likelihood)
+        if edges is not None:
+            low, high = edges.hull(_peak(fitted), threshold)
         for j in range(k):
+            if edges is not None and edges.is_moving[j]:
+                continue
             profile = Profile(likelihood, fitted, j)
             low[j], high[j] = profile.end(-1, threshold), profile.end(1, threshold)
     return low, high

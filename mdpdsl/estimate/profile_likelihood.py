@@ -12,7 +12,7 @@ from bisect import bisect_left
 
 import numpy as np
 
-from mdpdsl.estimate.likelihood import Likelihood, Peak, climb, reach
+from mdpdsl.estimate.likelihood import Likelihood, Peak, climb, edges_of, reach
 from mdpdsl.estimate.parameter_fit import Fit
 from mdpdsl.graph.space import FloatArray
 
@@ -32,6 +32,8 @@ class Profile:
         self._known: list[tuple[float, tuple[float, ...]]] = []
         self._free = np.ones(len(fitted.theta), np.bool_)
         self._free[j] = False
+        edges = edges_of(likelihood)
+        self._edges = edges if edges is not None and edges.is_moving[j] else None
         for theta in (fitted.theta, *fitted.others):
             self._remember(theta)
 
@@ -42,8 +44,10 @@ class Profile:
         place = bisect_left(self._known, (x,))
         near = self._known[max(0, place - 1) : place + 1]
         near.sort(key=lambda known: abs(known[0] - x))
-        for _, values in near:
-            start = np.array(values)
+        starts = [np.array(values) for _, values in near]
+        if self._edges is not None:
+            starts = [*self._edges.points({self._j: x}), *starts]
+        for start in starts:
             start[self._j] = x
             found = climb(self._likelihood, start, self._free)
             if np.isfinite(found.value):

@@ -13,12 +13,15 @@ discrete noise, have the outer products of their scores (Berndt et al., 1974).
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from mdpdsl.compile.enclosures import Box, enclose
 from mdpdsl.compile.expressions import Frame, evaluate
 from mdpdsl.compile.slopes import ENCLOSED_FUNCTIONS, Enclosure, add, exactly
 from mdpdsl.compile.terms import Term
+from mdpdsl.estimate.possible_points import UniformEdges, uniform_edges
 from mdpdsl.estimate.raw_bounds import (
     BoundSum,
     enclosed_log_density,
@@ -104,6 +107,11 @@ class RawLikelihood:
     def lower(self, low: FloatArray, high: FloatArray) -> float:
         """Return a proved lower bound of the log-likelihood over a box."""
         return self._bounds(low, high)[0]
+
+    @cached_property
+    def edges(self) -> UniformEdges | None:
+        """Where the data are possible, if the numbers move ends of uniform noise."""
+        return uniform_edges(self.names, self.low, self.high, self.groups)
 
     def logs(self, group: Group, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the log-likelihood of each step of a group, [n], and its slopes, [k, n]."""

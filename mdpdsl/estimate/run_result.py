@@ -254,7 +254,9 @@ class RunResult(Tabular):
         others = confidence_sets(
             sets.counts, sets.graph, rest, sets.kind, "model", left_out=knowledge.is_law
         )
-        return FamilySets(learned.family, parameters.boxes, others.rows, parameters.value)
+        middle = np.mean(parameters.boxes.hull, axis=0)
+        theta = np.where(np.isnan(parameters.value), middle, parameters.value)
+        return FamilySets(learned.family, parameters.boxes, others.rows, theta)
 
     def _learned_at(self, delta: float) -> LearnedNumbers | None:
         return self.numbers if delta == self.delta else self._learned(delta)

@@ -67,6 +67,8 @@ def _table(run: RunResult, learned: LearnedNumbers) -> str:
             f"<b>{text(name)}</b>",
             "no value fits"
             if estimate.is_empty
+            else "not found"
+            if math.isnan(estimate.value[j])
             else _value(float(estimate.value[j]), float(estimate.deviation[j])),
             _interval(estimate.interval_low[j], estimate.interval_high[j]),
             _interval(estimate.profile_low[j], estimate.profile_high[j]),

@@ -158,7 +158,11 @@ class _Expander:
                 raise too_many_states(model, limit)
             codes = np.arange(model.states.size)
         self.problems = self.kernel.renew_problems()
+        if self.knowledge is not None:
+            self.knowledge.possible.renew_open_problems()
         graph = self._assemble(codes)
+        if self.knowledge is not None:
+            self.problems.adopt(self.knowledge.problems)
         if not keeps_all and model.has_dynamics and len(codes) == model.states.size:
             is_reached = graph.initial > 0
             if graph.has_dynamics:

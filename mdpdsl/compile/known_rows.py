@@ -53,8 +53,13 @@ class ViewKernel(TransitionKernel):
         super().__init__(model, problems, initial)
         self.view = view
         self.laws = Laws(model)
+        self.open_problems = problems.another()
         if view is not View.SHARE:
             self.outcomes = CoveringKernel(model, problems, self.laws)
+
+    def renew_open_problems(self) -> None:
+        """Forget what has been found wrong with the open branches."""
+        self.open_problems = self.problems.another()
 
     def restarting(self, rows: IntArray) -> Iterator[MergedRows]:
         """Return the branches of states that restart, which are known."""
@@ -73,6 +78,8 @@ class ViewKernel(TransitionKernel):
         depends = self._depends(rule, frame, len(codes))
         for branch in rule.branches:
             weight = self._weight(branch, depends, frame)
+            # An update must have a value wherever its `?` is possible, whatever its truth is.
+            self.outcomes.problems = self.open_problems if branch.is_open else self.problems
             moves = list(self.branch_moves(branch, weight, codes, rows, frame, action))
             if self.view is View.SHARE:
                 yield from moves
@@ -125,7 +132,8 @@ class KnowledgeBuffer:
     def __init__(
         self, model: CheckedModel, problems: Problems, initial: tuple[IntArray, FloatArray]
     ) -> None:
-        # What is wrong with the rows is reported by those who compute the truth.
+        # What is wrong with the rows is reported by those who compute the truth, except where an
+        # open branch has a truth of 0.
         quiet = problems.another()
         self.model = model
         self.kernels = {view: ViewKernel(model, quiet, initial, view) for view in View}
@@ -135,6 +143,11 @@ class KnowledgeBuffer:
     def possible(self) -> ViewKernel:
         """The transitions that are possible."""
         return self.kernels[View.POSSIBLE]
+
+    @property
+    def problems(self) -> Problems:
+        """What is wrong with the updates of open branches."""
+        return self.possible.open_problems
 
     def add(self, codes: IntArray, states: StateSpace) -> None:
         """Add the rows of a batch of states, in order."""

@@ -64,13 +64,15 @@ class Branch:
     """One outcome of a rule: its probability (None: certain) and what it sets.
 
     The probability of an open branch (`?`) is unknown; `probability` is then its truth for
-    simulation, None if the file gives none.
+    simulation, None if the file gives none. A rest is a `?` that is not open: its probability is
+    what the other branches leave.
     """
 
     probability: Term | None
     updates: Mapping[str, Term]
     span: Span
     is_open: bool = False
+    is_rest: bool = False
 
 
 @dataclass(frozen=True, eq=False)

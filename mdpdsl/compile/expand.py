@@ -28,6 +28,7 @@ from mdpdsl.compile.limits import (
     too_many_states,
 )
 from mdpdsl.compile.merge import Transitions
+from mdpdsl.compile.open_branches import without_truths
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.property_states import property_faults
 from mdpdsl.compile.quadrature import n_quadrature_nodes, rough_strata
@@ -180,10 +181,12 @@ class _Expander:
 
     def _faults_in_ranges(self, graph: TransitionGraph) -> list[Diagnostic]:
         """Return what is wrong with the rows at the ends of the ranges of the unknown numbers."""
+        # The truths of `?` belong to the true numbers, and need not sum to 1 with others.
+        model = replace(self.model, rules=without_truths(self.model.rules))
         n_corners = MOST_CORNERS if graph.n_states <= FEW_STATES else 2
         for values in corners(self.model.unknowns, n_corners):
             problems = self.problems.another()
-            kernel = TransitionKernel(at(self.model, values), problems, self.initial)
+            kernel = TransitionKernel(at(model, values), problems, self.initial)
             codes = graph.states.codes
             for begin in range(0, len(codes), self.batch):
                 kernel.transitions(codes[begin : begin + self.batch])

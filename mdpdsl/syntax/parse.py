@@ -407,7 +407,7 @@ def _expectation(accepts: set[str]) -> str:
         phrases.append("an operator")
         rest -= _OPERATORS | {"LPAREN"}
     named = sorted(_WORDS.get(name, f"`{name.lower()}`") for name in rest)
-    phrases = [*named, *phrases]
+    phrases = [*named, *phrases] or ["nothing more"]
     if len(phrases) == 1:
         return phrases[0]
     return f"{', '.join(phrases[:-1])} or {phrases[-1]}"

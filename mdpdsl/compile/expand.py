@@ -28,6 +28,7 @@ from mdpdsl.compile.limits import (
     too_many_states,
 )
 from mdpdsl.compile.merge import Transitions
+from mdpdsl.compile.number_faults import at_values, with_assumed_values
 from mdpdsl.compile.open_branches import without_truths
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.property_states import property_faults
@@ -173,6 +174,8 @@ class _Expander:
         self.diagnostics = self.problems.diagnostics(lambda found: graph.states.indices(found) >= 0)
         if model.unknowns and not any(d.is_error for d in self.diagnostics):
             self.diagnostics += self._faults_in_ranges(graph)
+        elif model.unknowns:
+            self.diagnostics = with_assumed_values(model, self.diagnostics)
         if model.properties:
             self.diagnostics += property_faults(model, graph)
         if graph.ends is not None:
@@ -192,12 +195,7 @@ class _Expander:
                 kernel.transitions(codes[begin : begin + self.batch])
             found = problems.diagnostics(lambda states: graph.states.indices(states) >= 0)
             if found:
-                there = ", ".join(f"{name} = {value:g}" for name, value in values.items())
-                help_text = "every value in the range of an unknown number must make sense"
-                return [
-                    replace(d, message=f"{d.message}, if {there}", help=d.help or help_text)
-                    for d in found
-                ]
+                return [at_values(d, values) for d in found]
         return []
 
     def _row_size(self) -> int:

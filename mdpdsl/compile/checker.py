@@ -23,10 +23,10 @@ from mdpdsl.compile.dynamics import Dynamics
 from mdpdsl.compile.explore_block import explore_settings
 from mdpdsl.compile.parameters import Override
 from mdpdsl.compile.property_check import check_query, property_scope
-from mdpdsl.compile.scope import COLUMN, REWARD, STATE_GUARD, Definition
+from mdpdsl.compile.scope import COLUMN, REWARD, STATE_GUARD, Definition, kind_in_words
 from mdpdsl.compile.spreads import initial_spread
 from mdpdsl.compile.terms import BOOL, INT, REAL, Term
-from mdpdsl.diagnostics import Span, did_you_mean, with_article
+from mdpdsl.diagnostics import Span, did_you_mean
 from mdpdsl.graph.transition_graph import DEFAULT_REWARD
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.parse import Parsed
@@ -203,7 +203,7 @@ class _Checker:
             elif definition is not None and definition.kind != "state":
                 self.scope.report(
                     "E205",
-                    f"`{name}` is {with_article(definition.kind)}, not a state variable",
+                    f"`{name}` is {kind_in_words(definition.kind)}, not a state variable",
                     item.name.span,
                 )
             return None

@@ -18,7 +18,7 @@ import numpy as np
 
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.initial import initial_distribution, no_start
-from mdpdsl.compile.known_rows import KnowledgeBuffer
+from mdpdsl.compile.known_rows import KnowledgeBuffer, with_truth_of_known_rows
 from mdpdsl.compile.laws import at
 from mdpdsl.compile.limits import (
     MOST_NODES,
@@ -170,6 +170,9 @@ class _Expander:
             if graph.has_dynamics:
                 is_reached = reachable_states(with_possible_rows(graph))
             graph = restrict(graph, is_reached)
+        if graph.knowledge is not None and not self.learns_all:
+            knowledge = with_truth_of_known_rows(model, graph.knowledge)
+            graph = replace(graph, knowledge=knowledge)
         self._report_stuck(graph)
         self.diagnostics = self.problems.diagnostics(lambda found: graph.states.indices(found) >= 0)
         if model.unknowns and not any(d.is_error for d in self.diagnostics):

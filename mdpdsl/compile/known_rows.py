@@ -7,6 +7,7 @@ one wherever it may lead, or has its known share. An unknown number has any valu
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
@@ -189,3 +190,21 @@ class KnowledgeBuffer:
             is_open = is_open | is_written[pair]
             share = np.where(is_written[pair], 0.0, share)
         return Knowledge(start, successor, share, is_open, is_joined, is_law, has_truth)
+
+
+def with_truth_of_known_rows(model: CheckedModel, known: Knowledge) -> Knowledge:
+    """Return knowledge that has a truth even if something has no value that no row needs."""
+    return replace(known, has_truth=known.has_truth or not needed(model, known))
+
+
+def needed(model: CheckedModel, known: Knowledge) -> tuple[str, ...]:
+    """Return what has no value but is needed to simulate the rows: unknown numbers, and `?`.
+
+    Continuous states need the probability of every branch: those that lead to one cell may lead to
+    different points of it.
+    """
+    if any(variable.kind == "real" for variable in model.states.variables):
+        return model.missing
+    is_any_open = bool((~known.is_known & ~known.is_law).any())
+    is_any_unknown = not known.is_known.all()
+    return tuple(name for name in model.missing if (is_any_open if name == "?" else is_any_unknown))

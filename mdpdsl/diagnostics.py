@@ -50,6 +50,7 @@ CODES = {
     "W004": "a reward that is never earned",
     "W005": "a `?` whose probability is known",
     "W006": "an unknown number in a line with `?`",
+    "W007": "an unknown number that no transition depends on",
 }
 
 

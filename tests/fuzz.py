@@ -107,7 +107,7 @@ def _examine_knowledge(model: Model, graph: TransitionGraph) -> None:
     assert (known is not None) == (model.checked.states_knowledge and graph.has_dynamics)
     if known is None:
         return
-    assert known.has_truth == (not model.missing)
+    assert known.has_truth == (not model.missing) or known.is_known.any()
     assert known.n_pairs == graph.n_pairs
     own = known.successor_start
     assert np.all(np.diff(own) > 0), "a pair leads nowhere"

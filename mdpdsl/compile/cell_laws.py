@@ -69,7 +69,8 @@ class Point:
         low, high = found.slope
         with np.errstate(invalid="ignore"):
             has_kink = ~(high - low <= 1e-9 * (1.0 + np.abs(low)))
-        return np.where(has_kink, np.nan, low / 2 + high / 2)
+            middle = low / 2 + high / 2  # of no use where a bound is infinite
+        return np.where(has_kink, np.nan, middle)
 
 
 @dataclass(frozen=True, eq=False)

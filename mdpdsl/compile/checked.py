@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdpdsl.compile.scope import Definition
-from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Read, Term, Type
+from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Read, Term, Type, reads
 from mdpdsl.diagnostics import Diagnostic, Span
 from mdpdsl.graph.space import FloatArray, Product, Value
 
@@ -64,13 +64,15 @@ class Branch:
     """One outcome of a rule: its probability (None: certain) and what it sets.
 
     The probability of an open branch (`?`) is unknown; `probability` is then its truth for
-    simulation, None if the file gives none.
+    simulation, None if the file gives none. A rest is a `?` that is not open: its probability is
+    what the other branches leave.
     """
 
     probability: Term | None
     updates: Mapping[str, Term]
     span: Span
     is_open: bool = False
+    is_rest: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,9 +211,23 @@ class CheckedModel:
         return bool(self.unknowns) or has_open
 
     @property
+    def numbers_read(self) -> frozenset[str]:
+        """The unknown numbers that transitions depend on, by themselves or through noise."""
+        branches = [branch for rule in self.rules for branch in rule.branches]
+        terms = [branch.probability for branch in branches if branch.probability is not None]
+        terms += self.equations.values()
+        terms += [term for branch in branches for term in branch.updates.values()]
+        found = frozenset[tuple[str, str]]().union(*map(reads, terms))
+        for noise in self.noises:
+            if ("noise", noise.name) in found and noise.terms is not None:
+                found |= reads(noise.terms[0]) | reads(noise.terms[1])
+        return frozenset(name for kind, name in found if kind == "unknown")
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """What has no value, so that the model cannot be simulated: unknown numbers, and `?`."""
-        names = [each.name for each in self.unknowns if each.value is None]
+        read = self.numbers_read
+        names = [u.name for u in self.unknowns if u.value is None and u.name in read]
         branches = (branch for rule in self.rules for branch in rule.branches)
         is_open = any(branch.is_open and branch.probability is None for branch in branches)
         return (*names, *["?"] * is_open)

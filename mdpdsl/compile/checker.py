@@ -7,6 +7,7 @@ errors are reported for what depends on it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mdpdsl.compile import domains
 from mdpdsl.compile.checked import (
@@ -23,10 +24,10 @@ from mdpdsl.compile.dynamics import Dynamics
 from mdpdsl.compile.explore_block import explore_settings
 from mdpdsl.compile.parameters import Override
 from mdpdsl.compile.property_check import check_query, property_scope
-from mdpdsl.compile.scope import COLUMN, REWARD, STATE_GUARD, Definition
+from mdpdsl.compile.scope import COLUMN, REWARD, STATE_GUARD, Definition, kind_in_words
 from mdpdsl.compile.spreads import initial_spread
 from mdpdsl.compile.terms import BOOL, INT, REAL, Term
-from mdpdsl.diagnostics import Span, did_you_mean, with_article
+from mdpdsl.diagnostics import Diagnostic, Span, did_you_mean
 from mdpdsl.graph.transition_graph import DEFAULT_REWARD
 from mdpdsl.syntax import ast
 from mdpdsl.syntax.parse import Parsed
@@ -43,6 +44,21 @@ def check(parsed: Parsed, overrides: Mapping[str, Override]) -> CheckedModel:
 def check_declared(declared: Declarations) -> CheckedModel:
     """Check the rest of a file, given its declarations; further errors are added to theirs."""
     return _Checker(declared).check()
+
+
+def _unread_numbers(model: CheckedModel) -> list[Diagnostic]:
+    """Warn of unknown numbers that no transition depends on; a mistake may be the reason."""
+    if any(d.is_error for d in model.diagnostics):
+        return []
+    read = model.numbers_read
+    help_text = "remove it, or read it in a probability, an update or its noise"
+    return [
+        Diagnostic(
+            "W007", f"no transition depends on the unknown number `{u.name}`", u.span, help_text
+        )
+        for u in model.unknowns
+        if u.name not in read
+    ]
 
 
 class _Checker:
@@ -62,7 +78,7 @@ class _Checker:
         definitions = self.scope.resolved()
         properties = self._properties(definitions)
         header = declared.header
-        return CheckedModel(
+        model = CheckedModel(
             name=header.name.text if header else "model",
             title=header.title if header else None,
             span=header.span if header else Span(0, 1),
@@ -90,6 +106,7 @@ class _Checker:
             can_expand=declared.hold and bool(declared.variables and declared.action_factors),
             broken_actions=frozenset(dynamics.broken_actions),
         )
+        return replace(model, diagnostics=(*model.diagnostics, *_unread_numbers(model)))
 
     def _rewards(self) -> tuple[Reward, ...]:
         found = []
@@ -203,7 +220,7 @@ class _Checker:
             elif definition is not None and definition.kind != "state":
                 self.scope.report(
                     "E205",
-                    f"`{name}` is {with_article(definition.kind)}, not a state variable",
+                    f"`{name}` is {kind_in_words(definition.kind)}, not a state variable",
                     item.name.span,
                 )
             return None

@@ -53,7 +53,8 @@ class CoveringKernel(OutcomeKernel):
             ):
                 values = self._values(plan.terms[name], frame, start, action)
                 cells = self._certain_cell(variable, values)
-                windows[name] = point_window(variable, np.maximum(cells, 0).reshape(n, k))
+                self._report_outside(variable, cells, values, plan, start, action)
+                windows[name] = point_window(variable, cells.reshape(n, k))
                 frame = frame.extended({("next", name): following(variable, values)})
             else:
                 everywhere = np.ones((n, k, variable.size))

@@ -8,7 +8,7 @@ import numpy as np
 
 from mdpdsl.compile.checked import Unknown
 from mdpdsl.compile.expressions import constant_value
-from mdpdsl.compile.parameters import Override, constant_of
+from mdpdsl.compile.parameters import Override, constant_of, point_hint
 from mdpdsl.compile.scope import FIXED, Definition
 from mdpdsl.compile.terms import BOOL, INT, REAL, Constant, Type
 from mdpdsl.compile.typecheck import Scope
@@ -105,7 +105,8 @@ def unknown_number(
         given = constant_of(name, override)
         if given is None or not given.type.is_number or not low <= given.value <= high:
             message = f"`{name}` must be a number from {low:g} to {high:g}, not `{override}`"
-            help_text = f"the model declares {format_statement(statement)}"
+            hint = point_hint(override)
+            help_text = f"{hint}the model declares {format_statement(statement)}"
             scope.diagnostics.append(Diagnostic("E602", message, None, help_text))
             return None
         value = given.value

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from mdpdsl.compile.checked import Branch, Rule
 from mdpdsl.compile.declare import Declarations
 from mdpdsl.compile.open_branches import branch_weight, report_unsmooth, settled_branches
-from mdpdsl.compile.scope import GUARD, UPDATE
+from mdpdsl.compile.scope import GUARD, UPDATE, kind_in_words
 from mdpdsl.compile.table_blocks import table_rules
 from mdpdsl.compile.terms import BOOL, Term, reads
-from mdpdsl.diagnostics import Span, did_you_mean, with_article
+from mdpdsl.diagnostics import Span, did_you_mean
 from mdpdsl.syntax import ast
 
 
@@ -54,7 +54,7 @@ class Dynamics:
         if name not in self.declared.types:
             definition = self.scope.definitions.get(name)
             if definition is not None and definition.kind != "state":
-                what = f"`{name}` is {with_article(definition.kind)}, not a state variable"
+                what = f"`{name}` is {kind_in_words(definition.kind)}, not a state variable"
                 self.scope.report("E205", f"{what}: it has no next value", update.name.span)
             elif definition is None and name not in self.scope.lost_names:
                 self.scope.report(

@@ -18,7 +18,7 @@ import numpy as np
 
 from mdpdsl.compile.checked import CheckedModel
 from mdpdsl.compile.initial import initial_distribution, no_start
-from mdpdsl.compile.known_rows import KnowledgeBuffer
+from mdpdsl.compile.known_rows import KnowledgeBuffer, with_truth_of_known_rows
 from mdpdsl.compile.laws import at
 from mdpdsl.compile.limits import (
     MOST_NODES,
@@ -28,6 +28,8 @@ from mdpdsl.compile.limits import (
     too_many_states,
 )
 from mdpdsl.compile.merge import Transitions
+from mdpdsl.compile.number_faults import at_values, with_assumed_values
+from mdpdsl.compile.open_branches import without_truths
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.property_states import property_faults
 from mdpdsl.compile.quadrature import n_quadrature_nodes, rough_strata
@@ -158,16 +160,25 @@ class _Expander:
                 raise too_many_states(model, limit)
             codes = np.arange(model.states.size)
         self.problems = self.kernel.renew_problems()
+        if self.knowledge is not None:
+            self.knowledge.possible.renew_open_problems()
         graph = self._assemble(codes)
+        if self.knowledge is not None:
+            self.problems.adopt(self.knowledge.problems)
         if not keeps_all and model.has_dynamics and len(codes) == model.states.size:
             is_reached = graph.initial > 0
             if graph.has_dynamics:
                 is_reached = reachable_states(with_possible_rows(graph))
             graph = restrict(graph, is_reached)
+        if graph.knowledge is not None and not self.learns_all:
+            knowledge = with_truth_of_known_rows(model, graph.knowledge)
+            graph = replace(graph, knowledge=knowledge)
         self._report_stuck(graph)
         self.diagnostics = self.problems.diagnostics(lambda found: graph.states.indices(found) >= 0)
         if model.unknowns and not any(d.is_error for d in self.diagnostics):
             self.diagnostics += self._faults_in_ranges(graph)
+        elif model.unknowns:
+            self.diagnostics = with_assumed_values(model, self.diagnostics)
         if model.properties:
             self.diagnostics += property_faults(model, graph)
         if graph.ends is not None:
@@ -176,21 +187,18 @@ class _Expander:
 
     def _faults_in_ranges(self, graph: TransitionGraph) -> list[Diagnostic]:
         """Return what is wrong with the rows at the ends of the ranges of the unknown numbers."""
+        # The truths of `?` belong to the true numbers, and need not sum to 1 with others.
+        model = replace(self.model, rules=without_truths(self.model.rules))
         n_corners = MOST_CORNERS if graph.n_states <= FEW_STATES else 2
         for values in corners(self.model.unknowns, n_corners):
             problems = self.problems.another()
-            kernel = TransitionKernel(at(self.model, values), problems, self.initial)
+            kernel = TransitionKernel(at(model, values), problems, self.initial)
             codes = graph.states.codes
             for begin in range(0, len(codes), self.batch):
                 kernel.transitions(codes[begin : begin + self.batch])
             found = problems.diagnostics(lambda states: graph.states.indices(states) >= 0)
             if found:
-                there = ", ".join(f"{name} = {value:g}" for name, value in values.items())
-                help_text = "every value in the range of an unknown number must make sense"
-                return [
-                    replace(d, message=f"{d.message}, if {there}", help=d.help or help_text)
-                    for d in found
-                ]
+                return [at_values(d, values) for d in found]
         return []
 
     def _row_size(self) -> int:

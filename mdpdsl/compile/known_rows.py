@@ -7,6 +7,7 @@ one wherever it may lead, or has its known share. An unknown number has any valu
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
@@ -53,8 +54,13 @@ class ViewKernel(TransitionKernel):
         super().__init__(model, problems, initial)
         self.view = view
         self.laws = Laws(model)
+        self.open_problems = problems.another()
         if view is not View.SHARE:
             self.outcomes = CoveringKernel(model, problems, self.laws)
+
+    def renew_open_problems(self) -> None:
+        """Forget what has been found wrong with the open branches."""
+        self.open_problems = self.problems.another()
 
     def restarting(self, rows: IntArray) -> Iterator[MergedRows]:
         """Return the branches of states that restart, which are known."""
@@ -73,6 +79,8 @@ class ViewKernel(TransitionKernel):
         depends = self._depends(rule, frame, len(codes))
         for branch in rule.branches:
             weight = self._weight(branch, depends, frame)
+            # An update must have a value wherever its `?` is possible, whatever its truth is.
+            self.outcomes.problems = self.open_problems if branch.is_open else self.problems
             moves = list(self.branch_moves(branch, weight, codes, rows, frame, action))
             if self.view is View.SHARE:
                 yield from moves
@@ -125,7 +133,8 @@ class KnowledgeBuffer:
     def __init__(
         self, model: CheckedModel, problems: Problems, initial: tuple[IntArray, FloatArray]
     ) -> None:
-        # What is wrong with the rows is reported by those who compute the truth.
+        # What is wrong with the rows is reported by those who compute the truth, except where an
+        # open branch has a truth of 0.
         quiet = problems.another()
         self.model = model
         self.kernels = {view: ViewKernel(model, quiet, initial, view) for view in View}
@@ -135,6 +144,11 @@ class KnowledgeBuffer:
     def possible(self) -> ViewKernel:
         """The transitions that are possible."""
         return self.kernels[View.POSSIBLE]
+
+    @property
+    def problems(self) -> Problems:
+        """What is wrong with the updates of open branches."""
+        return self.possible.open_problems
 
     def add(self, codes: IntArray, states: StateSpace) -> None:
         """Add the rows of a batch of states, in order."""
@@ -176,3 +190,21 @@ class KnowledgeBuffer:
             is_open = is_open | is_written[pair]
             share = np.where(is_written[pair], 0.0, share)
         return Knowledge(start, successor, share, is_open, is_joined, is_law, has_truth)
+
+
+def with_truth_of_known_rows(model: CheckedModel, known: Knowledge) -> Knowledge:
+    """Return knowledge that has a truth even if something has no value that no row needs."""
+    return replace(known, has_truth=known.has_truth or not needed(model, known))
+
+
+def needed(model: CheckedModel, known: Knowledge) -> tuple[str, ...]:
+    """Return what has no value but is needed to simulate the rows: unknown numbers, and `?`.
+
+    Continuous states need the probability of every branch: those that lead to one cell may lead to
+    different points of it.
+    """
+    if any(variable.kind == "real" for variable in model.states.variables):
+        return model.missing
+    is_any_open = bool((~known.is_known & ~known.is_law).any())
+    is_any_unknown = not known.is_known.all()
+    return tuple(name for name in model.missing if (is_any_open if name == "?" else is_any_unknown))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mdpdsl.compile.checked import Branch, Noise
+from mdpdsl.compile.checked import Branch, Noise, Rule
 from mdpdsl.compile.noise import plan_outcome
 from mdpdsl.compile.scope import PROBABILITY, TRUTH
 from mdpdsl.compile.terms import REAL, Apply, Constant, Term, reads
@@ -45,8 +45,9 @@ def settled_branches(scope: Scope, branches: Sequence[Branch]) -> tuple[Branch, 
             message = "a single branch is certain, so its `?` is not unknown"
             help_text = "remove the `?`, or add the other branches"
         scope.report("W005", message, only.span, help_text)
-        probability = only.probability or _what_is_left(others, only.span)
-        settled = replace(only, probability=probability, is_open=False)
+        is_rest = only.probability is None
+        probability = _what_is_left(others, only.span) if is_rest else only.probability
+        settled = replace(only, probability=probability, is_open=False, is_rest=is_rest)
         return tuple(settled if b is only else b for b in branches)
     for branch in branches:
         number = _first_unknown(branch.probability)
@@ -61,6 +62,19 @@ def settled_branches(scope: Scope, branches: Sequence[Branch]) -> tuple[Branch, 
         replace(b, is_open=True) if _first_unknown(b.probability) is not None else b
         for b in branches
     )
+
+
+def without_truths(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return lines whose `?` have no truth; those that read unknown numbers keep their terms."""
+    return tuple(
+        replace(rule, branches=tuple(_without_truth(branch) for branch in rule.branches))
+        for rule in rules
+    )
+
+
+def _without_truth(branch: Branch) -> Branch:
+    is_truth = branch.is_open and _first_unknown(branch.probability) is None
+    return replace(branch, probability=None) if is_truth else branch
 
 
 def report_unsmooth(

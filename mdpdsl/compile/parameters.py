@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -42,7 +43,7 @@ def override_parameters(
             is_good = False
             listed = ", ".join(f"{p} ({_type_word(scope, p)})" for p in params)
             message = f"parameter `{name}` must be {default.type}, not `{given}`"
-            help_text = f"the model's parameters are {listed}"
+            help_text = f"{point_hint(given)}the model's parameters are {listed}"
             scope.diagnostics.append(Diagnostic("E602", message, None, help_text))
             continue
         replaced = Constant(value.value, type=default.type, span=default.span)
@@ -71,6 +72,13 @@ def constant_of(name: str, given: Override) -> Constant | None:
     is_finite = number - number == 0
     is_whole = is_finite and number.is_integer()
     return Constant(number, type=INT if is_whole else REAL, span=span) if is_finite else None
+
+
+def point_hint(given: Override) -> str:
+    """Return the beginning of a help for a value with a decimal comma; empty for others."""
+    if isinstance(given, str) and re.fullmatch(r"\s*[-+]?\d+,\d+\s*", given):
+        return f"write a decimal point: `{given.strip().replace(',', '.')}`; "
+    return ""
 
 
 def _parsed(name: str, text: str) -> Constant | None:

@@ -70,8 +70,9 @@ class Definition:
     syntax: ast.Expr | None = None
 
 
-def _word(kind: str) -> str:
-    return "unknown number" if kind == "unknown" else kind
+def kind_in_words(kind: str) -> str:
+    """Return what a name of some kind is, with an article: `an unknown number`, `a param`."""
+    return with_article("unknown number" if kind == "unknown" else kind)
 
 
 @dataclass(eq=False)
@@ -113,7 +114,7 @@ class Names:
                 return True
             self.report(
                 "E202",
-                f"`{text}` is already declared as {with_article(_word(other.kind))}",
+                f"`{text}` is already declared as {kind_in_words(other.kind)}",
                 name.span,
                 "choose another name, or remove one of the two",
             )

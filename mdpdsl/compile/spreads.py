@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -41,7 +42,8 @@ def noise_spread(
         return spread(scope, distribution), None
     terms = first, second
     valid = {each.name for each in unknowns}
-    if not {name for _, name in reads(first) | reads(second)} <= valid:
+    names = {name for _, name in reads(first) | reads(second)}
+    if not names <= valid:
         return None, None  # a number whose declaration has an error
     found = None
     assumed = {each.name: each.assumed for each in unknowns}
@@ -51,7 +53,8 @@ def noise_spread(
             shown = ", ".join(f"{name} = {value:g}" for name, value in values.items())
             scope.report("E507", f"the distribution has no value at {shown}", distribution.span)
             return None, None
-        found = checked_spread(scope, distribution, *numbers)
+        at = {name: values[name] for name in values if name in names}
+        found = checked_spread(scope, distribution, *numbers, at)
         if found is None:
             return None, None
     return found, terms
@@ -106,9 +109,16 @@ def spread(scope: Scope, distribution: ast.Distribution) -> Spread | None:
 
 
 def checked_spread(
-    scope: Scope, distribution: ast.NamedDistribution, a: float, b: float
+    scope: Scope,
+    distribution: ast.NamedDistribution,
+    a: float,
+    b: float,
+    at: Mapping[str, float] = MappingProxyType({}),
 ) -> Spread | None:
-    """Return the normal or uniform distribution with two numbers; report impossible ones."""
+    """Return the normal or uniform distribution with two numbers; report impossible ones.
+
+    These are the numbers `at` values of the unknown numbers, if they depend on any.
+    """
     family = distribution.family.text
     if max(abs(a), abs(b)) > LARGEST_REAL:
         scope.report(
@@ -118,18 +128,24 @@ def checked_spread(
             f"use numbers between {-LARGEST_REAL:g} and {LARGEST_REAL:g}",
         )
         return None
+    there = ", ".join(f"{name} = {value:g}" for name, value in at.items())
+    there = f", if {there}" if there else ""
     if family == "normal" and b < 0:
-        scope.report(
-            "E402", f"the standard deviation {b:g} is negative", distribution.arguments[1].span
-        )
+        deviation = distribution.arguments[1]
+        message = f"the standard deviation {b:g} is negative{there}"
+        help_text = None
+        if at:
+            help_text = "choose the ranges of unknown numbers such that it is never negative"
+        if isinstance(deviation, ast.Name) and deviation.name in at:
+            help_text = f"let the range of `{deviation.name}` begin at 0"
+        scope.report("E402", message, deviation.span, help_text)
         return None
     if family == "uniform" and b < a:
-        scope.report(
-            "E401",
-            f"the interval from {a:g} to {b:g} is reversed",
-            distribution.span,
-            f"write `uniform({b:g}, {a:g})`",
-        )
+        message = f"the interval from {a:g} to {b:g} is reversed{there}"
+        help_text = f"write `uniform({b:g}, {a:g})`"
+        if at:
+            help_text = "choose the ranges of unknown numbers such that low never exceeds high"
+        scope.report("E401", message, distribution.span, help_text)
         return None
     return spread_at(family, a, b)
 

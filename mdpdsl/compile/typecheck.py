@@ -19,6 +19,7 @@ from mdpdsl.compile.scope import (
     Definition,
     Names,
     Place,
+    kind_in_words,
 )
 from mdpdsl.compile.terms import (
     BOOL,
@@ -36,7 +37,7 @@ from mdpdsl.compile.terms import (
     join,
     reads,
 )
-from mdpdsl.diagnostics import Span, did_you_mean, with_article
+from mdpdsl.diagnostics import Span, did_you_mean
 from mdpdsl.syntax import ast
 
 #: How deep expressions may be nested through lets, and how long a chain of names used before their
@@ -258,7 +259,7 @@ class Scope(Names):
             states = [n for n, d in self.definitions.items() if d.kind == "state"]
             what = f"`{name}` is not a state variable"
             if definition is not None:
-                what = f"`{name}` is {with_article(definition.kind)}, not a state variable"
+                what = f"`{name}` is {kind_in_words(definition.kind)}, not a state variable"
             self.report(
                 "E201",
                 f"unknown next value `{name}'`: {what}",

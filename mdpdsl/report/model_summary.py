@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mdpdsl.compile.known_rows import needed
 from mdpdsl.compile.model import Model
 from mdpdsl.diagnostics import FormatError
 from mdpdsl.files import staged
@@ -180,7 +181,7 @@ def _knowledge(model: Model, graph: TransitionGraph, known: Knowledge) -> Knowle
             UnknownNumber(each.name, each.low, each.high, each.value)
             for each in model.checked.unknowns
         ],
-        missing=[] if known.has_truth else list(model.missing),
+        missing=[] if known.has_truth else list(needed(model.checked, known)),
         example=example,
     )
 

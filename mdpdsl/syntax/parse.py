@@ -281,7 +281,7 @@ def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
     before = text.rstrip()
     statement = [match.group().split()[0] for match in _PIECE_START.finditer(text)][-1:]
     if token.type == "QUESTION":
-        return _question_hint(statement, before)
+        return _question_hint(statement, before, "NUMBER" in accepts)
     if token.type == "ASSIGN" and statement == ["on"] and "COLON" in accepts:
         name = _NAME.findall(before)[-1]
         return f"the next value is written with a prime: `{name}' = …`"
@@ -305,6 +305,8 @@ def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
         word = (_NAME.findall(before) or [""])[-1]
         meant = None if word == "reward" else did_you_mean(word, ["when", "on"])
         return meant or "write the reward after a colon: `reward : 1`"
+    if token.type == "NUMBER" and before.endswith("?"):
+        return f"write the truth of a `?` after `=`: `?={token.value}:`"
     if statement == ["on"] and token.type in ("NUMBER", "COMPARE") and "NUMBER" not in accepts:
         return "test an action's value in the guard: `on any when u == 1 -> …`"
     if token.type == "NAME" and re.search(r"\d\Z", text):
@@ -334,14 +336,18 @@ def _token_hint(error: UnexpectedToken, source: Source) -> str | None:
     return hint
 
 
-def _question_hint(statement: list[str], before: str) -> str:
-    """Say what to write instead of a question mark in a place where it has no meaning."""
+def _question_hint(statement: list[str], before: str, is_value: bool) -> str:
+    """Say what to write instead of a question mark where it has no meaning, as a value or not."""
     if statement in (["param"], ["let"], ["noise"]) and re.search(r"[=(,~]\Z", before):
         names = _NAME.findall(before)
         name = names[-1] if statement == ["param"] and names else "p"
         return f"declare a number that is not known, with its range: `unknown {name} in [0, 1]`"
     if statement in (["on"], ["table"]):
         return "`?` is the whole probability of a branch: `?: x' = 1`, or `?=0.3: x' = 1`"
+    if statement == ["unknown"] and before.endswith("="):
+        return "leave out `= ?`: an unknown number needs only a range"
+    if is_value:
+        return "`?` is the probability of a branch or of a table cell: `on go -> ?: x' = 1 | …`"
     return "write `if … then … else …`; `?` is for probabilities of branches: `?: x' = 1`"
 
 
@@ -407,7 +413,7 @@ def _expectation(accepts: set[str]) -> str:
         phrases.append("an operator")
         rest -= _OPERATORS | {"LPAREN"}
     named = sorted(_WORDS.get(name, f"`{name.lower()}`") for name in rest)
-    phrases = [*named, *phrases]
+    phrases = [*named, *phrases] or ["nothing more"]
     if len(phrases) == 1:
         return phrases[0]
     return f"{', '.join(phrases[:-1])} or {phrases[-1]}"

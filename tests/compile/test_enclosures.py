@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mdpdsl
+from mdpdsl.compile.cell_laws import Point
 from mdpdsl.compile.cells import normal_cdf
 from mdpdsl.compile.enclosures import Box, Enclosure, enclose, tightened
 from mdpdsl.compile.expressions import FUNCTIONS, Array, Frame, evaluate
@@ -266,3 +268,13 @@ def test_no_fault_raises_or_is_not_a_number() -> None:
         enclosed(apply(function, constant(1.0), p), low, high)
         enclosed(apply(function, p, p), low, high)
         enclosed(apply(function, p, constant(0.0)), low, high)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_law_that_jumps_at_a_point_has_no_slope_there() -> None:
+    text = "mdp m  unknown u in [0, 1] = 0.5  state x in 0..1  action a  init x = 0\n"
+    model = mdpdsl.loads(f"{text}on a -> u % 0.5: stay | 1 - u % 0.5: x' = 1")
+    term = model.checked.rules[0].branches[0].probability
+    assert term is not None
+    point = Point(Box(("u",), np.array([0.5]), np.array([0.5])))
+    assert np.isnan(point.slope(term, Frame(1, {}))).all()

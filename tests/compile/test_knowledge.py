@@ -200,3 +200,11 @@ x' = 0.5*x + 0.2*gain*u + w
         for text in (source, truth)
     ]
     assert logs[0].equals(logs[1])
+
+
+def test_truths_need_not_sum_to_one_at_other_values_of_the_numbers() -> None:
+    line = "on go when x < 5 -> p: x' = 0 | ?=0.25: stay | ?=0.5: x' = x + 1\n"
+    text = SLIP.replace("on go when", f"{line}# on go when", 1)
+    assert not [d for d in Model.diagnosed(Source(text, "slip.mdp")) if d.is_error]
+    off = SLIP.replace("on go when", f"{line.replace('=0.5', '=0.6')}# on go when", 1)
+    assert [d.code for d in Model.diagnosed(Source(off, "slip.mdp")) if d.is_error] == ["E501"]

@@ -53,6 +53,35 @@ def test_the_rows_are_counted_by_what_is_known_of_them() -> None:
     assert shown == [("slip", 0, 0.5, None), ("wind", 0, 1, 0.25)]
 
 
+KNOWN = """\
+mdp m
+unknown idle in [0, 1]
+state x in 0..3
+action a, b
+init x = 0
+on a -> ?: x' = 1 | ?: x' = 1
+on b -> x' = min(x + 1, 3)
+"""
+
+
+def test_nothing_is_missing_where_every_row_is_known() -> None:
+    model = mdpdsl.loads(KNOWN)
+    found = mdpdsl.describe(model).knowledge
+    assert found is not None
+    assert (found.known, found.missing) == (8, [])
+    assert model.graph.has_truth
+    assert mdpdsl.simulate(model, steps=5, seed=1).table().num_rows > 0
+
+
+def test_only_what_the_rows_need_is_missing() -> None:
+    law = "on b -> slip: x' = 3 | 1 - slip: stay"
+    text = KNOWN.replace("on b -> x' = min(x + 1, 3)", law)
+    model = mdpdsl.loads(text.replace("idle in", "slip in [0, 0.5]\nunknown idle in"))
+    found = mdpdsl.describe(model).knowledge
+    assert found is not None
+    assert found.missing == ["slip"]
+
+
 def test_branches_that_lead_to_one_state_are_named() -> None:
     found = mdpdsl.describe(mdpdsl.loads(LAKE)).knowledge
     assert found is not None

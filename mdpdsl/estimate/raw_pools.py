@@ -60,7 +60,7 @@ class Pool:
         G_d = self.curvature @ d
         Q = self.squares - 2 * self.pull @ d + d @ G_d
         s, rises = self._scale_at(theta)
-        if not s > 0:
+        if not s * s > 0:
             return -np.inf, np.zeros(len(theta))
         value = self.constant - self.n * float(np.log(s)) - Q / (2 * s * s)
         return float(value), (self.pull - G_d) / s**2 + (Q / s**3 - self.n / s) * rises
@@ -105,10 +105,10 @@ class Pool:
         assert self.noise is not None
         n, k, (least, most) = self.n, len(middle), squares
         s = widened_to(enclose(self.noise.scale, Frame(1, self.known), box), 1)
-        low, high = float(max(s.lower[0], 0.0)), float(max(s.upper[0], 0.0))
+        low, high = np.maximum(s.lower[0], 0.0), np.maximum(s.upper[0], 0.0)
         with np.errstate(all="ignore"):
             # -n log s - Q/(2 s^2) is largest where s^2 = Q/n, and falls on both sides.
-            best = float(np.clip(np.sqrt(least / n), low, high))
+            best = np.clip(np.sqrt(least / n), low, high)
             value_high = self.constant - n * np.log(best) - least / (2 * best * best)
             ends = [self.constant - n * np.log(x) - most / (2 * x * x) for x in (low, high)]
             value_low = np.nanmin(ends) if low > 0 else -np.inf

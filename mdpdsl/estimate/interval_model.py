@@ -65,6 +65,8 @@ class IntervalModel:
     reason: str  # why this support
     pairs_unseen: int
     numbers: str | None = None  # the unknown numbers behind some rows, with their intervals
+    caveat: str | None = None  # what is missing if the set of these numbers is not proved
+    warning: str | None = None  # what is wrong if the data contradict the model's law
     pairs_vanishing: int = 0  # with successors that may be impossible, which may lead to `lost`
 
     @property
@@ -116,6 +118,10 @@ class IntervalModel:
             notes.append(f"rows of laws are bounded for {self.numbers}, each row on its own:")
             notes.append("intervals cannot share a number, so bounds from this file are wider than")
             notes.append("those of `solve --robust` on the run, where one value rules all rows")
+        if self.caveat is not None:
+            notes.append(self.caveat)
+        if self.warning is not None:
+            notes.append(self.warning)
         return tuple(notes)
 
 
@@ -150,7 +156,15 @@ def interval_model(
     unseen = int(np.count_nonzero(counts.visits == 0))
     described = None if numbers is None else numbers.described
     return IntervalModel(
-        result.model.name, built.absorbing(), sets, reason, unseen, described, n_vanishing
+        result.model.name,
+        built.absorbing(),
+        sets,
+        reason,
+        unseen,
+        numbers=described,
+        caveat=None if numbers is None else numbers.caveat,
+        warning=result.law_warning(sets),
+        pairs_vanishing=n_vanishing,
     )
 
 

@@ -90,6 +90,8 @@ def _print_policy(found: Solution, top: int | None, is_all: bool) -> None:
     elif not is_all and graph.n_states > PRINTED_STATES:
         click.echo(f"{graph.n_states:,} states; --top N or --all prints the policy")
         return
-    bound = 0.0 if isinstance(found, RobustSolution) else outcome.bound  # these are bounds
-    lines = policy_lines(graph, outcome.choice, found.values, bound, states)
+    if isinstance(found, RobustSolution):  # each value is a bound
+        lines = policy_lines(graph, outcome.choice, found.values, 0.0, states, found.written)
+    else:
+        lines = policy_lines(graph, outcome.choice, found.values, outcome.bound, states)
     click.echo("\n" + aligned(lines))

@@ -74,10 +74,14 @@ class RobustSolution(Solution):
         side = self._side(self.best, is_lower=self.minimise)
         return self._at_start(side)[0]
 
+    def written(self, guaranteed: float) -> str:
+        """Return a guaranteed value with six digits, rounded such that it is guaranteed."""
+        return outward_text(guaranteed, not self.minimise)
+
     @property
     def guaranteed_text(self) -> str:
         """The guaranteed value with six digits, rounded such that it is guaranteed."""
-        return outward_text(self.guaranteed, not self.minimise)
+        return self.written(self.guaranteed)
 
     @property
     def possible_text(self) -> str:

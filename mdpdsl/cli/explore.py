@@ -160,18 +160,14 @@ def _simulated_rows(run: ExploreRun, summary: ExploreRecord) -> list[tuple[str, 
 
 def _bound_rows(run: ExploreRun, summary: ExploreRecord) -> list[tuple[str, str | None]]:
     """Return what the data say about the run's property."""
+    from mdpdsl.explore.value_bounds import bound_rows
+
     if summary.property is None:
         return []
     rows: list[tuple[str, str | None]] = [("property", summary.property)]
     if run.guaranteed is None or run.possible is None:
         return [*rows, ("guaranteed", f"nothing: {as_flags(str(summary.bounds_missing))}")]
-    n, confidence = len(run.trials), f"with confidence {1 - run.settings.delta:g}"
-    mean = f", mean of {n} trials" if n > 1 else ""
-    return [
-        *rows,
-        ("guaranteed", f"{run.guaranteed:.6g} ({confidence}{mean})"),
-        ("possible", f"{run.possible:.6g} (no policy can do better)"),
-    ]
+    return [*rows, *bound_rows(run)]
 
 
 def _times(run: ExploreRun, name: str) -> str:

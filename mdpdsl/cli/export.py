@@ -134,6 +134,8 @@ def command(
     if done.intervals is not None:
         reason = as_flags(done.intervals.reason)
         click.echo(f"support: {done.intervals.support} ({reason})", err=True)
+        if done.intervals.warning is not None:
+            click.echo(f"warning: {done.intervals.warning}", err=True)
         if n_unseen := done.intervals.pairs_unseen:
             verb = "was" if n_unseen == 1 else "were"
             click.echo(f"{several(n_unseen, 'pair')} {verb} never visited", err=True)

@@ -19,7 +19,7 @@ PRINTED_STATES = 30
 def answer_text(found: Solution) -> str:
     """Return the value and, for a threshold, whether it holds."""
     if isinstance(found, RobustSolution):
-        value = f"guaranteed {found.guaranteed:.6g}, possible {found.possible:.6g}"
+        value = f"guaranteed {found.guaranteed_text}, possible {found.possible_text}"
         return value if found.question.comparison is None else f"{_holds(found)}: {value}"
     bounds = found.bound_text if found.lower is None else f"{found.lower:.9g} to {found.upper:.9g}"
     value = f"{found.value:.9g} ({bounds})"
@@ -68,8 +68,8 @@ def _robust_rows(found: RobustSolution) -> list[tuple[str, str | None]]:
         ("task", found.described),
         ("status", found.status),
         ("holds", _holds(found) if asks else None),
-        ("guaranteed", f"{found.guaranteed:.6g} (with confidence {1 - found.delta:g})"),
-        ("possible", f"{found.possible:.6g} (no policy can do better)"),
+        ("guaranteed", f"{found.guaranteed_text} (with confidence {1 - found.delta:g})"),
+        ("possible", f"{found.possible_text} (no policy can do better)"),
         ("estimate", f"{found.estimate:.6g} (this policy, in the estimated model)"),
         ("sets", found.sets_text),
         ("iterations", f"{found.outcome.iterations + found.best.iterations:,}"),
@@ -90,5 +90,8 @@ def _print_policy(found: Solution, top: int | None, is_all: bool) -> None:
     elif not is_all and graph.n_states > PRINTED_STATES:
         click.echo(f"{graph.n_states:,} states; --top N or --all prints the policy")
         return
-    lines = policy_lines(graph, outcome.choice, found.values, outcome.bound, states)
+    if isinstance(found, RobustSolution):  # each value is a bound
+        lines = policy_lines(graph, outcome.choice, found.values, 0.0, states, found.written)
+    else:
+        lines = policy_lines(graph, outcome.choice, found.values, outcome.bound, states)
     click.echo("\n" + aligned(lines))

@@ -8,6 +8,7 @@ are much narrower than those of the whole set.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -63,6 +64,7 @@ class FamilySets:
     boxes: BoxCover
     others: RowSets  # over all pairs of the graph; used where rows do not depend on the numbers
     theta_hat: FloatArray  # [n_numbers]  the estimate
+    is_proved: bool = True  # whether the boxes are proved to cover the set
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,6 +76,27 @@ class FamilySets:
         """The numbers with the values that the data allow: slip in [0.29, 0.36]."""
         ends = zip(self.names, *self.hull, strict=True)
         return " and ".join(f"{name} in {interval_text(low, high)}" for name, low, high in ends)
+
+    @property
+    def every(self) -> str:
+        """The numbers for which a guarantee holds; the boxes may leave out parts of the hull."""
+        if len(self.names) == 1 and self._is_one_interval:
+            return f"every {self.described}"
+        return f"every {' and '.join(self.names)} that the data allow ({self.described})"
+
+    @property
+    def caveat(self) -> str | None:
+        """What is missing if the set of numbers is not proved."""
+        if self.is_proved:
+            return None
+        return f"the set of {' and '.join(self.names)} is computed numerically, without proof"
+
+    @property
+    def _is_one_interval(self) -> bool:
+        low, high = np.asarray(self.boxes.low)[:, 0], np.asarray(self.boxes.high)[:, 0]
+        order = np.argsort(low, kind="stable")
+        reached = np.maximum.accumulate(high[order])
+        return bool(np.all(low[order][1:] <= reached[:-1]))
 
     @property
     def has_open_rows(self) -> bool:
@@ -112,19 +135,13 @@ class SetModel:
     numbers: FamilySets | None = None  # the law behind some rows; None if no row has one
     misfit: int = 0  # how many rows contradict the model file
     shape: str = "intervals"  # which sets are the best to solve with: intervals, l1 or kl
+    unfitted: tuple[str, ...] = ()  # the unknown numbers, if no values of them fit the data
 
     @property
     def warning(self) -> str | None:
         """What is wrong if the data contradict the law that a guarantee would rest on."""
-        if self.misfit == 0:
-            return None
-        rows = "1 row" if self.misfit == 1 else f"{self.misfit:,} rows"
-        if self.numbers is None:
-            return f"But the data contradict {rows} of the model file, so do not rely on it."
-        return (
-            f"But this assumes a law that the data contradict in {rows}: no value of "
-            f"{' and '.join(self.numbers.names)} explains them, so do not rely on it."
-        )
+        names = () if self.numbers is None else self.numbers.names
+        return law_warning(self.misfit, names, self.unfitted)
 
     def with_rewards(
         self, name: str | None, sets: RowSets | None = None
@@ -170,6 +187,24 @@ class Uncertain(Protocol):
 
     def as_sets(self, *, support: str | None = None, delta: float | None = None) -> SetModel:
         """Return the estimate with its sets; the support and the risk default to its own."""
+
+
+def law_warning(misfit: int, names: Sequence[str], unfitted: Sequence[str]) -> str | None:
+    """Return what is wrong if the data contradict a law: in so many rows, or for all values."""
+    if unfitted:
+        return (
+            f"But no values of {' and '.join(unfitted)} fit the data, so the rows that depend on "
+            "them were treated as if they had `?`: do not rely on the model file."
+        )
+    if misfit == 0:
+        return None
+    rows = "1 row" if misfit == 1 else f"{misfit:,} rows"
+    if not names:
+        return f"But the data contradict {rows} of the model file, so do not rely on it."
+    return (
+        f"But this assumes a law that the data contradict in {rows}: no value of "
+        f"{' and '.join(names)} explains them, so do not rely on it."
+    )
 
 
 def listing_all(sets: RowSets, n_states: int) -> RowSets:

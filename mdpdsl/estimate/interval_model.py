@@ -16,6 +16,13 @@ the support of the confidence sets (`estimate.confidence_sets`):
   need lower ends above 0, and raising them would exclude the models in which a state is never left.
 
 A pair whose only successor is known has the probability 1.
+
+Rows with `?` or unknown numbers may have successors that the model file names and that are
+impossible nevertheless, because the set of their probabilities contains 0. A lower end of LEAST
+alone would be wrong: whatever is tried for ever then happens with probability 1. Such a row also
+leads to `lost`, with [LEAST, LOSS]: nature may leave it that way before such a successor follows.
+So the minimal probability of reaching a label is at most S LEAST/LOSS if it is 0 in truth, and no
+bound excludes a model by more than that. Rewards are not bounded, since `lost` is never left.
 """
 
 from __future__ import annotations
@@ -35,7 +42,7 @@ from mdpdsl.graph.branches import starts_of
 from mdpdsl.graph.interval_graph import Bounds, IntervalGraph, probabilities_within
 from mdpdsl.graph.reward_fields import mapped_rewards, rewards_of_pairs
 from mdpdsl.graph.row_sets import RowSets, entry_pairs
-from mdpdsl.graph.space import IntArray, Product, StateSpace, Variable
+from mdpdsl.graph.space import BoolArray, IntArray, Product, StateSpace, Variable
 from mdpdsl.graph.transition_graph import TransitionGraph
 
 #: The lower end of a possible successor that was never seen; model builders drop smaller numbers.
@@ -43,6 +50,9 @@ LEAST = 1e-15
 
 #: The lower end of a transition that may be impossible.
 EPSILON = 1e-12
+
+#: The upper end of the transition to `lost` beside successors that may be impossible.
+LOSS = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +65,9 @@ class IntervalModel:
     reason: str  # why this support
     pairs_unseen: int
     numbers: str | None = None  # the unknown numbers behind some rows, with their intervals
+    caveat: str | None = None  # what is missing if the set of these numbers is not proved
+    warning: str | None = None  # what is wrong if the data contradict the model's law
+    pairs_vanishing: int = 0  # with successors that may be impossible, which may lead to `lost`
 
     @property
     def support(self) -> str:
@@ -94,10 +107,21 @@ class IntervalModel:
             notes.append("this detour takes one more step, so bounds on steps do not hold")
         else:
             notes.append("the successors of a pair are those of the model file")
+        if n := self.pairs_vanishing:
+            pairs = "1 pair" if n == 1 else f"{n:,} pairs"
+            notes.append(f"{pairs} may have successors with probability 0, which no lower end can")
+            notes.append(
+                f"say: they also lead to `lost` with at most {LOSS:g}; so probabilities of"
+            )
+            notes.append("reaching a label are bounded up to 1e-6 per state, and rewards are not")
         if self.numbers is not None:
             notes.append(f"rows of laws are bounded for {self.numbers}, each row on its own:")
             notes.append("intervals cannot share a number, so bounds from this file are wider than")
             notes.append("those of `solve --robust` on the run, where one value rules all rows")
+        if self.caveat is not None:
+            notes.append(self.caveat)
+        if self.warning is not None:
+            notes.append(self.warning)
         return tuple(notes)
 
 
@@ -124,19 +148,33 @@ def interval_model(
     least = LEAST
     if is_known and result.graph.knowledge is None:
         least = float(result.graph.probability.min(initial=LEAST))
-    built = interval_graph(spaces, rows, least)
+    may_vanish = is_known and result.graph.knowledge is not None
+    n_vanishing = int(np.count_nonzero(_vanishing(rows, least))) if may_vanish else 0
+    built = interval_graph(spaces, rows, least, may_vanish=may_vanish)
     if not all_states:
         built = built.restricted(reachable_states(built.graph))
     unseen = int(np.count_nonzero(counts.visits == 0))
     described = None if numbers is None else numbers.described
-    return IntervalModel(result.model.name, built.absorbing(), sets, reason, unseen, described)
+    return IntervalModel(
+        result.model.name,
+        built.absorbing(),
+        sets,
+        reason,
+        unseen,
+        numbers=described,
+        caveat=None if numbers is None else numbers.caveat,
+        warning=result.law_warning(sets),
+        pairs_vanishing=n_vanishing,
+    )
 
 
-def interval_graph(spaces: TransitionGraph, rows: RowSets, least: float = LEAST) -> IntervalGraph:
+def interval_graph(
+    spaces: TransitionGraph, rows: RowSets, least: float = LEAST, *, may_vanish: bool = False
+) -> IntervalGraph:
     """Return the intervals of sets of rows; successors that are not listed become `unknown`.
 
     No lower end is below `least`, but for the factor 1 - EPSILON that leaves room for the branch to
-    `unknown`.
+    `unknown`. If listed successors may be impossible, their rows may also lead to `lost`.
     """
     S, n_pairs = spaces.n_states, spaces.n_pairs
     has_more = rows.others_upper > 0
@@ -145,7 +183,8 @@ def interval_graph(spaces: TransitionGraph, rows: RowSets, least: float = LEAST)
     is_alone = (n_listed == 1)[pair] & ~has_more[pair]
     low = np.where(is_alone, 1.0, np.maximum(rows.lower, least))
     high = np.where(is_alone, 1.0, np.maximum(low, rows.upper))
-    if not has_more.any():
+    vanishes = _vanishing(rows, least) & may_vanish
+    if not (has_more | vanishes).any():
         graph = replace(
             spaces,
             successor_start=rows.successor_start,
@@ -153,24 +192,34 @@ def interval_graph(spaces: TransitionGraph, rows: RowSets, least: float = LEAST)
             probability=np.ones(len(rows.successor)),
         )
         return _interval_graph(graph, Bounds(low, high))
-    start = starts_of(np.concatenate([n_listed + has_more, [S + 1, 1]]))
+    start = starts_of(np.concatenate([n_listed + has_more + vanishes, [S + 1, 1]]))
     successor = np.empty(start[-1], np.int32)
     lower, upper = np.empty(start[-1]), np.empty(start[-1])
     entry = start[:-1][pair] + np.arange(len(pair)) - rows.successor_start[:-1][pair]
     successor[entry] = rows.successor
-    lower[entry] = low * np.where(has_more[pair], 1 - EPSILON, 1.0)
+    lower[entry] = low * np.where((has_more | vanishes)[pair], 1 - EPSILON, 1.0)
     upper[entry] = high
-    elsewhere = start[1 : n_pairs + 1][has_more] - 1
+    elsewhere = (start[:n_pairs] + n_listed)[has_more]
     is_unseen = n_listed[has_more] == 0
     successor[elsewhere] = S
     lower[elsewhere] = np.where(is_unseen, 1.0, EPSILON)
     upper[elsewhere] = np.maximum(lower[elsewhere], rows.others_upper[has_more])
+    away = start[1 : n_pairs + 1][vanishes] - 1
+    successor[away], lower[away], upper[away] = S + 1, LEAST, LOSS
     anywhere = slice(start[n_pairs], start[n_pairs + 1])
     successor[anywhere] = np.append(np.arange(S), S + 1)
     lower[anywhere], upper[anywhere] = EPSILON, 1.0
     successor[-1], lower[-1], upper[-1] = S + 1, 1.0, 1.0
     graph = _with_two_more_states(spaces, start, successor)
     return _interval_graph(graph, Bounds(lower, upper))
+
+
+def _vanishing(rows: RowSets, least: float) -> BoolArray:
+    """Return which pairs have successors, among several, that may be impossible, [n_pairs]."""
+    n_listed = np.diff(rows.successor_start)
+    found = np.zeros(len(n_listed), np.bool_)
+    found[entry_pairs(rows.successor_start)[rows.lower < least]] = True
+    return found & ((n_listed > 1) | (rows.others_upper > 0))
 
 
 def _interval_graph(graph: TransitionGraph, bounds: Bounds) -> IntervalGraph:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdpdsl.compile.model import Model
-from mdpdsl.compile.set_model import FamilySets, SetModel
+from mdpdsl.compile.set_model import FamilySets, SetModel, law_warning
 from mdpdsl.compile.stored import Provenance, StoredModel, guessed_pairs
 from mdpdsl.diagnostics import SettingsError
 from mdpdsl.estimate.confidence_sets import ConfidenceSets, confidence_sets
@@ -231,10 +231,12 @@ class RunResult(Tabular):
             return found
         numbers, known = self.family_sets(sets), self.known_misfit
         misfit = 0 if known is None else len(known.pairs)
+        learned = self._learned_at(sets.delta)
+        if learned is not None:
+            found = replace(found, unfitted=_unfitted(learned))
+            misfit += learned.n_misfit
         if numbers is not None:
-            learned = self._learned_at(sets.delta)
-            assert learned is not None
-            return replace(found, numbers=numbers, misfit=misfit + learned.n_misfit)
+            return replace(found, numbers=numbers, misfit=misfit)
         # Balls take no notice of known shares, which intervals do.
         is_partly_known = bool(knowledge.share[~knowledge.is_known[knowledge.entry_pair]].any())
         has_balls = sets.kind == "time-uniform" and not is_partly_known
@@ -256,7 +258,19 @@ class RunResult(Tabular):
         )
         middle = np.mean(parameters.boxes.hull, axis=0)
         theta = np.where(np.isnan(parameters.value), middle, parameters.value)
-        return FamilySets(learned.family, parameters.boxes, others.rows, theta)
+        return FamilySets(
+            learned.family, parameters.boxes, others.rows, theta, parameters.is_proved
+        )
+
+    def law_warning(self, sets: ConfidenceSets) -> str | None:
+        """Return what is wrong if the data contradict the model's law, in words."""
+        if sets.support != "model" or sets.graph.knowledge is None:
+            return None
+        learned, known = self._learned_at(sets.delta), self.known_misfit
+        misfit = 0 if known is None else len(known.pairs)
+        if learned is None:
+            return law_warning(misfit, (), ())
+        return law_warning(misfit + learned.n_misfit, learned.parameters.names, _unfitted(learned))
 
     def _learned_at(self, delta: float) -> LearnedNumbers | None:
         return self.numbers if delta == self.delta else self._learned(delta)
@@ -361,6 +375,10 @@ class RunResult(Tabular):
 
     def _repr_html_(self) -> str | None:
         return represented("run_html", self)
+
+
+def _unfitted(learned: LearnedNumbers) -> tuple[str, ...]:
+    return tuple(learned.parameters.names) if learned.parameters.is_empty else ()
 
 
 def _mean(values: Sequence[float]) -> float | None:

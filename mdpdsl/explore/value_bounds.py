@@ -121,6 +121,28 @@ def bounds_of(model: Model, configuration: RunConfiguration) -> ValueBounds | No
     return None if configuration.property is None else ValueBounds(model, configuration)
 
 
+def bound_rows(run: RunResult) -> list[tuple[str, str]]:
+    """Return what is guaranteed and what is possible in words; nothing if there are no bounds."""
+    from mdpdsl.solve.robust_answer import outward_text
+
+    guaranteed, possible = run.figures.guaranteed, run.figures.possible
+    if guaranteed is None or possible is None:
+        return []
+    is_maximum, n = guaranteed <= possible, len(run.trials)
+    mean = f", mean of {n} trials" if n > 1 else ""
+    numbers = run.numbers
+    if numbers is not None and not numbers.parameters.is_proved and not numbers.parameters.is_empty:
+        names = " and ".join(numbers.parameters.names)
+        mean += f"; the set of {names} is computed numerically, without proof"
+    return [
+        (
+            "guaranteed",
+            f"{outward_text(guaranteed, is_maximum)} (with confidence {1 - run.delta:g}{mean})",
+        ),
+        ("possible", f"{outward_text(possible, not is_maximum)} (no policy can do better)"),
+    ]
+
+
 def trial_bounds(measures: Measures | None) -> dict[str, Any]:
     """Return the bounds in the record of a trial; nothing if it has none."""
     if measures is None or measures.guaranteed is None:

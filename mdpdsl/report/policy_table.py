@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mdpdsl.graph.space import FloatArray, IntArray, Value
 from mdpdsl.graph.transition_graph import TransitionGraph
 
@@ -10,7 +12,12 @@ END = "(end)"
 
 
 def policy_lines(
-    graph: TransitionGraph, choice: IntArray, values: FloatArray, bound: float, states: IntArray
+    graph: TransitionGraph,
+    choice: IntArray,
+    values: FloatArray,
+    bound: float,
+    states: IntArray,
+    written: Callable[[float], str] = "{:.6g}".format,
 ) -> list[tuple[str, ...]]:
     """Return a header and a line for each of some states: variables, action, value.
 
@@ -24,7 +31,7 @@ def policy_lines(
         is_end = graph.ends is not None and bool(graph.ends[state])
         action = END if is_end else graph.actions.labels[int(graph.pair_action[choice[state]])]
         value = 0.0 if abs(values[state]) <= bound else values[state]
-        lines.append((*map(_short, natives), action, f"{value:.6g}"))
+        lines.append((*map(_short, natives), action, written(float(value))))
     return lines
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,20 @@ class RobustSolution(Solution):
             return self._asked(self.best.value)
         side = self._side(self.best, is_lower=self.minimise)
         return self._at_start(side)[0]
+
+    def written(self, guaranteed: float) -> str:
+        """Return a guaranteed value with six digits, rounded such that it is guaranteed."""
+        return outward_text(guaranteed, not self.minimise)
+
+    @property
+    def guaranteed_text(self) -> str:
+        """The guaranteed value with six digits, rounded such that it is guaranteed."""
+        return self.written(self.guaranteed)
+
+    @property
+    def possible_text(self) -> str:
+        """The possible value with six digits, rounded such that no policy is better."""
+        return outward_text(self.possible, self.minimise)
 
     @property
     def value(self) -> float:
@@ -166,11 +181,11 @@ class RobustSolution(Solution):
         aim, what = self._aim()
         numbers = self.set_model.numbers
         if numbers is not None:
-            what += f", for every {numbers.described}"
+            what += f", for {numbers.every}"
         if math.isinf(self.guaranteed) and self.guaranteed == self.possible:
-            return (
-                f"With {confidence} confidence every policy has an infinite expected reward{what}."
-            )
+            whose = "every policy" if (self.guaranteed > 0) == self.minimise else "this policy"
+            text = f"With {confidence} confidence {whose} has an infinite expected reward{what}."
+            return " ".join([text, *self._caveats])
         if self.question.for_all:
             low, high = _rounded(self.lower, True), _rounded(self.upper, False)
             worst = (
@@ -180,13 +195,15 @@ class RobustSolution(Solution):
             )
             text = f"With {confidence} confidence every policy {aim} {worst}{what}."
         elif self._guarantees_nothing:
-            text = f"The data guarantee nothing yet. With {confidence} confidence {best}"
+            nothing = "The data guarantee nothing yet."
+            if self.outcome.status is SolveStatus.STOPPED:
+                nothing = "The search stopped before anything was proved to be guaranteed."
+            text = f"{nothing} With {confidence} confidence {best}"
         else:
             least = "at most" if self.minimise else "at least"
             value = _rounded(self.guaranteed, not self.minimise)
             text = f"With {confidence} confidence this policy {aim} {least} {value}{what}; {best}"
-        if self.warning is not None:
-            text = f"{text} {self.warning}"
+        text = " ".join([text, *self._caveats])
         n = len(self.pairs_to_visit)
         size = max(1.0, abs(self.guaranteed))
         if n == 0 or abs(self.possible - self.guaranteed) <= CLOSED * size:
@@ -195,6 +212,14 @@ class RobustSolution(Solution):
         if numbers is not None and np.isin(self.pairs_to_visit, numbers.family.pairs).all():
             pairs = f"{' and '.join(numbers.names)}, for example from {pairs},"
         return f"{text} More data on {pairs} would close the gap fastest."
+
+    @property
+    def _caveats(self) -> list[str]:
+        """What the confidence does not cover, a sentence each."""
+        numbers = self.set_model.numbers
+        caveat = None if numbers is None else numbers.caveat
+        unproved = None if caveat is None else f"But {caveat}."
+        return [text for text in (unproved, self.warning) if text is not None]
 
     @property
     def pair_lines(self) -> list[str]:
@@ -212,7 +237,8 @@ class RobustSolution(Solution):
         if numbers is not None:
             how = f"({sets.kind}, delta = {sets.delta:g}), one value for all rows"
             rest = f"; other rows: intervals, support {sets.support}" * numbers.has_open_rows
-            return f"{numbers.described} {how}{rest}; they hold {sets.holds}"
+            caveat = "" if numbers.caveat is None else f"; {numbers.caveat}"
+            return f"{numbers.described} {how}{rest}; they hold {sets.holds}{caveat}"
         named = f"{sets.kind} {self.shape}, delta = {sets.delta:g}, support {sets.support}"
         return f"{named}; they hold {sets.holds}"
 
@@ -246,9 +272,11 @@ class RobustSolution(Solution):
     def _number_record(self) -> dict[str, Any]:
         """Return the unknown numbers of a record; nothing if rows have no law."""
         numbers, family = self.set_model.numbers, self.family
-        misfit = {"misfit": self.set_model.misfit, "warning": self.warning}
+        misfit: dict[str, Any] = {"misfit": self.set_model.misfit, "warning": self.warning}
+        if self.set_model.unfitted:
+            misfit["unfitted"] = list(self.set_model.unfitted)
         if numbers is None or family is None:
-            return misfit if self.set_model.misfit else {}
+            return misfit if self.warning is not None else {}
         names = ("value", "low", "high", "worst", "best")
         columns = (numbers.theta_hat, *numbers.hull, family.worst, family.best)
         return {
@@ -256,6 +284,7 @@ class RobustSolution(Solution):
                 {"name": name, **dict(zip(names, map(float, row), strict=True))}
                 for name, *row in zip(numbers.names, *columns, strict=True)
             ],
+            "proved": numbers.is_proved,
             "cells": family.n_cells,
             **misfit,
         }
@@ -373,6 +402,19 @@ def _rounded(value: float, is_lower: bool) -> str:
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
     steps = math.floor(value / unit + 1e-9) if is_lower else math.ceil(value / unit - 1e-9)
     return f"{steps * unit:.3g}"
+
+
+def outward_text(value: float, is_lower: bool) -> str:
+    """Return a bound with six digits, rounded such that it remains one."""
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    text = f"{value:.6g}"
+    if (float(text) > value) if is_lower else (float(text) < value):
+        digits = 5 - math.floor(math.log10(abs(value)))
+        step = Decimal(1).scaleb(-digits)
+        way = ROUND_FLOOR if is_lower else ROUND_CEILING
+        text = f"{float(Decimal(value).quantize(step, rounding=way)):.6g}"
+    return text
 
 
 def _visits(n: int) -> str:

@@ -23,12 +23,16 @@ from mdpdsl.progress import Progress, Watch, heeding_interrupts, shown
 from mdpdsl.solve.answer import Solution
 from mdpdsl.solve.asked import Flags
 from mdpdsl.solve.discounted import check_dynamics
-from mdpdsl.solve.solution import SHAPES, SolveOutcome, SolveStatus
+from mdpdsl.solve.solution import SHAPES, SolveOutcome, SolveStatus, largest_error
 from mdpdsl.solve.solve_objective import solve_objective
 
 if TYPE_CHECKING:
     from mdpdsl.compile.model import Estimating
+    from mdpdsl.kernels.set_rows import SetRows
     from mdpdsl.solve.robust_answer import RobustSolution
+
+#: How precise the values are that a policy is guaranteed where another is the best guaranteed.
+GUARANTEE_TOLERANCE = 1e-7
 
 
 def solve(
@@ -284,17 +288,16 @@ def robust_answer(
                 )
             )
     outcome, best = outcomes
+    sign = -1.0 if asked.is_minimised else 1.0
+    signed_rows = set_rows(graph, rows, shape, objective, entry_reward, sign)
     if isinstance(objective, Until) and _is_trivial(graph, outcome, asked.is_minimised):
-        # Nothing is guaranteed, whatever one does: then what is best in the estimate.
-        plain = solve_objective(graph, objective, is_minimised=asked.is_minimised, watch=watch)
-        outcome = replace(outcome, choice=plain.choice, plan=plain.plan, replay=plain.replay)
+        outcome = _best_in_estimate(graph, objective, signed_rows, outcome, sign, watch)
     status = next((o.status for o in outcomes if o.status is not SolveStatus.OPTIMAL), None)
     text = str(status or SolveStatus.OPTIMAL)
     if status is SolveStatus.STOPPED:
         text = "interrupted" if watch.is_interrupted else "time limit"
     elif family is not None and any(one.message for one in outcomes):
         text = "limit of cells"
-    sign = -1.0 if asked.is_minimised else 1.0
     return RobustSolution(
         sets.model,
         asked,
@@ -305,7 +308,7 @@ def robust_answer(
         shape=shape,
         best=best,
         estimated=policy_value(graph, objective, outcome),
-        rows=set_rows(graph, rows, shape, objective, entry_reward, sign),
+        rows=signed_rows,
         family=family,
     )
 
@@ -314,6 +317,36 @@ def _is_trivial(graph: TransitionGraph, outcome: SolveOutcome, is_minimised: boo
     """Return whether a guaranteed probability says nothing from any start."""
     values = outcome.lower[graph.initial > 0]
     return bool(np.all(values == (1.0 if is_minimised else 0.0)))
+
+
+def _best_in_estimate(
+    graph: TransitionGraph,
+    objective: Until,
+    rows: SetRows,
+    outcome: SolveOutcome,
+    sign: float,
+    watch: Watch,
+) -> SolveOutcome:
+    """Do what is best in the estimate where nothing is guaranteed, whatever one does.
+
+    The values are those that this other policy is guaranteed. If it depends on the steps left, it
+    is the best in the estimate everywhere.
+    """
+    from mdpdsl.solve.policy_value import guaranteed_values
+
+    plain = solve_objective(graph, objective, is_minimised=sign < 0, watch=watch)
+    is_limited = objective.steps is not None
+    is_open = outcome.upper == 1.0 if sign < 0 else outcome.lower == 0.0
+    choice = np.where(is_limited | is_open, plain.choice, outcome.choice)
+    found = replace(outcome, choice=choice, plan=plain.plan, replay=plain.replay)
+    least = guaranteed_values(
+        graph, objective, rows, found, sign, tolerance=GUARANTEE_TOLERANCE, floor=1.0, watch=watch
+    )
+    values = np.clip(sign * least, 0.0, 1.0) + 0.0
+    lower, upper = (outcome.lower, values) if sign < 0 else (values, outcome.upper)
+    lower, upper = np.minimum(lower, values), np.maximum(upper, values)
+    bound = largest_error(values, lower, upper)
+    return replace(found, values=values, lower=lower, upper=upper, bound=bound)
 
 
 def _showing(update: Progress | None, tolerance: float) -> Callable[[int, float], None] | None:

@@ -64,13 +64,13 @@ def test_the_answer_is_a_table_a_sentence_and_a_policy(run: Path) -> None:
     assert names == ["task", "status", "guaranteed", "possible", "estimate", "sets"]
     found = mdpdsl.solve(mdpdsl.open_run(run), reach="goal", robust=True)
     assert isinstance(found, mdpdsl.RobustSolution)
-    assert lines[3] == f"guaranteed  {found.guaranteed:.6g} (with confidence 0.9)"
-    assert lines[4] == f"possible    {found.possible:.6g} (no policy can do better)"
+    assert lines[3] == f"guaranteed  {found.guaranteed_text} (with confidence 0.9)"
+    assert lines[4] == f"possible    {found.possible_text} (no policy can do better)"
     assert "delta = 0.1, support seen; they hold at every look" in lines[6]
     start = lines.index("") + 1
     assert lines[start] == found.sentence
     assert lines[start + 1 : lines.index("", start)] == [f"  {line}" for line in found.pair_lines]
-    assert lines[-5].split() == ["0", "quick", f"{found.guaranteed:.6g}"]
+    assert lines[-5].split() == ["0", "quick", f"{found.guaranteed_text}"]
 
 
 def test_json_has_the_keys_of_the_contract(run: Path) -> None:

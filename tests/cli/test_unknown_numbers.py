@@ -202,3 +202,7 @@ def test_data_that_contradict_a_known_row_are_reported(tmp_path: Path) -> None:
     solved = quick("solve", tmp_path / "run", "--reach", "far", "--robust", "--json").json()
     assert solved["misfit"] == len(record["misfit"])
     assert "do not rely on it" in solved["warning"]
+    path = tmp_path / "walk.drn"
+    exported = quick("export", tmp_path / "run", "--to", "drn", "--intervals", "--out", path)
+    assert "do not rely on it" in exported.stderr
+    assert "do not rely on it" in path.read_text("utf-8")

@@ -290,3 +290,25 @@ def test_a_twin_has_another_name_than_its_state() -> None:
     assert knowledge.members == ("known", "ended", "unknown", "lost")
     cells = found.graph.states.cells(knowledge.name).tolist()
     assert cells == [0, 0, 0, 0, 0, 1, 2, 3]
+
+
+def test_a_branch_that_the_numbers_may_rule_out_may_never_follow(tmp_path: Path) -> None:
+    text = """\
+mdp slippery
+unknown slip in [0, 0.5] = 0.0
+state x in 0..2
+action go
+init x = 0
+on go when x == 0 -> 1 - slip: stay | slip: x' = 1
+on go when x == 1 -> 1 - slip: x' = 0 | slip: x' = 2
+end when x == 2
+label goal when x == 2
+"""
+    model = mdpdsl.loads(text)
+    found = interval_model(mdpdsl.estimate(model, mdpdsl.simulate(model, steps=50, seed=1)))
+    drn = to_drn(found.intervals.graph, bounds=found.intervals.bounds)
+    low, high = robust_bounds(read_interval_drn(tmp_path, drn), 'Pmin=? [F "goal"]')
+    assert low[0] < 1e-5, "slip = 0 is in the set"
+    assert high[0] > 1 - 1e-5
+    assert found.pairs_vanishing == 2
+    assert any("may have successors with probability 0" in note for note in found.notes)

@@ -21,6 +21,7 @@ from mdpdsl.compile.cells import NORMAL_REACH, UNIFORM_ON_CIRCLE
 from mdpdsl.compile.checked import Noise
 from mdpdsl.compile.enclosures import Box, Enclosure, enclose, tightened
 from mdpdsl.compile.expressions import Array, Frame, evaluate
+from mdpdsl.compile.interval_arithmetic import down, up
 from mdpdsl.compile.noise import Affine
 from mdpdsl.compile.slopes import (
     divide,
@@ -250,7 +251,7 @@ class CellMasses:
         )
         at_edges = layout.node
         edges = exactly(layout.edge + _taken(shift, at_edges), n_numbers)
-        z = divide(subtract(edges, gathered(location, at_edges)), gathered(scale, at_edges))
+        z = _standard(subtract(edges, gathered(location, at_edges)), gathered(scale, at_edges))
         below = normal_probability(z) if self.of.family == "normal" else uniform_probability(z)
         if high is not None:
             bound = gathered(high, at_edges)
@@ -328,6 +329,36 @@ class _Layout:
 def gathered(x: Enclosure, index: IntArray) -> Enclosure:
     """Return some rows of an enclosure; what is the same in all rows stays one row."""
     return x.each(lambda values: _taken(values, index))
+
+
+def _standard(distance: Enclosure, scale: Enclosure) -> Enclosure:
+    """Divide distances from the location by the scale, which may be 0 but not less.
+
+    A distribution without any width gives all its mass to the cell of its location, and an edge
+    there is its lower one.
+    """
+    vanishes = scale.lower <= 0
+    if not vanishes.any():
+        return divide(distance, scale)
+    found = divide(distance, scale)
+    low, high = (_quotient(end, scale.upper) for end in distance.value)
+    low = np.where(distance.lower > 0, down(low), -np.inf)
+    high = np.where(distance.upper <= 0, up(high), np.inf)
+    return Enclosure(
+        np.where(vanishes, low, found.lower),
+        np.where(vanishes, high, found.upper),
+        np.where(vanishes, -np.inf, found.slope_lower),
+        np.where(vanishes, np.inf, found.slope_upper),
+    )
+
+
+def _quotient(distance: FloatArray, scale: FloatArray) -> FloatArray:
+    """Divide by a scale of at least 0; infinite divided by infinite is 0."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        found = distance / scale
+    at_zero = np.where(distance > 0, np.inf, -np.inf)
+    found = np.where(scale <= 0, at_zero, found)
+    return np.where(np.isnan(found), 0.0, found)
 
 
 def _taken(values: FloatArray, index: IntArray) -> FloatArray:

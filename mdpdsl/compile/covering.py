@@ -25,6 +25,7 @@ class CoveringKernel(OutcomeKernel):
     def __init__(self, model: CheckedModel, problems: Problems, laws: Laws) -> None:
         super().__init__(model, problems)
         self.laws = laws
+        self._plans: dict[int, tuple[OutcomePlan, OutcomePlan]] = {}  # by id; both are kept alive
 
     def moves(self, plan: OutcomePlan, start: Start, action: int) -> Iterator[Moves]:
         """Return wherever an outcome may lead for any values of the unknown numbers.
@@ -35,6 +36,7 @@ class CoveringKernel(OutcomeKernel):
         if not self.laws.moves(plan):
             yield from super().moves(plan, start, action)
             return
+        plan = self._plan_of_law(plan)
         if plan.discrete:
             nodes, weights = discrete_nodes(plan.discrete)
             start = crossed(start, [noise.name for noise in plan.discrete], nodes, weights)
@@ -60,6 +62,12 @@ class CoveringKernel(OutcomeKernel):
                 windows[name] = Window(np.zeros(n, np.int64), everywhere)
         names = sorted(windows, key=lambda name: windows[name].masses.shape[2])
         yield from self._multiply(names[0::2], names[1::2], windows, start)
+
+    def _plan_of_law(self, plan: OutcomePlan) -> OutcomePlan:
+        """Return the plan for all theta; that of the values of the model may differ."""
+        if id(plan) not in self._plans:
+            self._plans[id(plan)] = plan, self.laws.plan(plan.terms)
+        return self._plans[id(plan)][1]
 
     def _reach(self, affine: Affine, frame: Frame) -> tuple[FloatArray, FloatArray]:
         """Return the least and the largest value of a next value, but for negligible tails."""

@@ -80,14 +80,27 @@ class CoveringKernel(OutcomeKernel):
             products = [side * end for side in (slope.lower, slope.upper) for end in ends]
             low = low + np.minimum.reduce(products)
             high = high + np.maximum.reduce(products)
-        for bound, is_lower in zip(affine.clip, (True, False), strict=True):
-            if bound is not None:
-                limit = enclose(bound, frame, box)
-                cut = np.maximum if is_lower else np.minimum
-                low, high = cut(low, limit.lower), cut(high, limit.upper)
+        low, high = self._clipped(low, high, affine, frame)
         # What is not a number has been reported, and may be anywhere.
         is_finite = np.isfinite(low) & np.isfinite(high)
         return np.where(is_finite, low, -np.inf), np.where(is_finite, high, np.inf)
+
+    def _clipped(
+        self, low: FloatArray, high: FloatArray, affine: Affine, frame: Frame
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the range of values after clipping; if bounds are reversed, either may hold.
+
+        The distribution function has the lower bound there, and expressions the upper one, which
+        count where noise has no width.
+        """
+        bounds = [None if b is None else enclose(b, frame, self.laws.box) for b in affine.clip]
+        least, most = bounds
+        if least is not None:
+            low, high = np.maximum(low, least.lower), np.maximum(high, least.upper)
+        if most is not None:
+            top = most.upper if least is None else np.maximum(least.upper, most.upper)
+            low, high = np.minimum(low, most.lower), np.minimum(high, top)
+        return low, high
 
     def _noise_range(self, noise: Noise) -> tuple[tuple[float, float], ...]:
         """Return the range of a noise, as ranges of its two ends."""

@@ -320,6 +320,30 @@ on go -> x' = 1 + w
 """)
 
 
+@pytest.mark.parametrize(
+    "update",
+    [
+        "clip(x + w, lo, 0.2)",
+        "clip(x + w, 0.4, lo)",
+        "clip(x + w, lo, 0.1 - lo)",
+        "max(x + w, lo)",
+        "min(0.1*x + w, lo - 1)",
+    ],
+)
+@pytest.mark.parametrize("ends", ["clip", "wrap"])
+def test_rows_of_clipped_values_are_whole_and_enclosed(update: str, ends: str) -> None:
+    assert_rows_are_enclosed(f"""\
+mdp reversed
+unknown lo in [-0.95, 1.45] = 1.4
+state x in [-2, 2] {ends} bins 8
+action go, back
+noise w ~ normal(0, 0.05)
+init x = 0
+on go -> x' = {update}
+on back -> x' = x + w
+""")
+
+
 @pytest.mark.parametrize("name", ["queue", "lake"])
 def test_the_enclosure_of_a_linear_law_is_exact(name: str) -> None:
     rows = family(name)

@@ -207,8 +207,11 @@ class CellMasses:
 
     @property
     def _widest(self) -> float:
-        """The scale above which a normal distribution is uniform on the circle."""
-        return UNIFORM_ON_CIRCLE * self._period if self.variable.wraps else np.inf
+        """The scale above which a normal distribution is uniform on the circle, unless clipped."""
+        is_clipped = self.of.low is not None or self.of.high is not None
+        if is_clipped or not self.variable.wraps:
+            return np.inf
+        return UNIFORM_ON_CIRCLE * self._period
 
     def _standardised(self, point: Point) -> tuple[_Layout, FloatArray, FloatArray]:
         """Return the edges of the cells, (edge - m)/k at each, and k at each."""

@@ -344,6 +344,65 @@ on back -> x' = x + w
 """)
 
 
+@pytest.mark.parametrize("update", ["min(x + w, 1.1)", "max(x - w, -0.7)", "clip(x + w, 0.1, 9.3)"])
+def test_wide_noise_on_a_circle_is_clipped_before_it_turns(update: str) -> None:
+    text = f"""\
+mdp wide
+unknown s in [0.1, 30] = 20
+state x in [-2, 2] wrap bins 8
+action go
+noise w ~ normal(0, s)
+init x = 0
+on go -> x' = {update}
+"""
+    assert_rows_are_enclosed(text)
+    model = mdpdsl.loads(text, all_states=True)
+    rows = Family(model.checked, model.graph)
+    slopes = rows.derivatives(np.array([20.0]))
+    assert slopes == pytest.approx(differences(rows, np.array([20.0]), 1e-4), abs=1e-8)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("update", "noise"),
+    [
+        ("x + 1/(b*b - b + 1) + w", "normal(0, 0.3)"),
+        ("x + exp(1000*(b - b*b)) + w", "normal(0, 0.3)"),
+        ("x + (b - b*b)^0.5 + w", "normal(0, 0.3)"),
+        ("x + 1e5*b + w", "normal(0, 0.3)"),
+        ("x + 1e9*b + w", "normal(0, 0.3)"),
+        ("x + w", "normal(1/(b*b - b + 1), 0.3)"),
+        ("x + w", "normal(0, 1/(b*b - b + 1))"),
+        ("min(x + w, 0.3)", "normal(0, 0.1 + 2e4*max(b - 0.5, 0))"),
+        ("x + w", "uniform(0, 1/(b*b - b + 1))"),
+        ("x + w/(b*b - b + 1)", "normal(0, 0.3)"),
+    ],
+)
+def test_a_location_that_may_be_anywhere_is_enclosed(update: str, noise: str) -> None:
+    text = f"""\
+mdp far
+unknown b in [0, 1] = 0.4
+state x in [-2, 2] wrap bins 6
+action go, back
+noise w ~ {noise}
+init x = 0
+on go -> x' = {update}
+on back -> x' = -x
+"""
+    model = mdpdsl.loads(text, all_states=True)
+    rows = Family(model.checked, model.graph)
+    for low, high in ((0.0, 1.0), (0.2, 0.9), (0.4, 0.4 + 1e-9)):
+        found = rows.enclosure(np.array([low]), np.array([high]))
+        for array in (*found.value, *found.slope):
+            assert not np.isnan(array).any()
+        for theta in (low, (low + high) / 2, high):
+            fixed = text.replace("unknown b in [0, 1] = 0.4", f"param b = {theta!r}")
+            matrix = mdpdsl.loads(fixed, all_states=True).graph.transition_matrix()
+            chance = matrix[rows.pairs].toarray()[rows.entry_row, rows.successor]
+            assert (found.lower <= chance).all()
+            assert (chance <= found.upper).all()
+
+
 @pytest.mark.parametrize("name", ["queue", "lake"])
 def test_the_enclosure_of_a_linear_law_is_exact(name: str) -> None:
     rows = family(name)

@@ -78,7 +78,7 @@ class Point:
         low, high = found.slope
         with np.errstate(invalid="ignore"):
             has_kink = ~(high - low <= 1e-9 * (1.0 + np.abs(low)))
-        return np.where(has_kink, np.nan, low / 2 + high / 2)
+            return np.where(has_kink, np.nan, low / 2 + high / 2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -403,6 +403,41 @@ on back -> x' = -x
             assert (chance <= found.upper).all()
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("ends", ["wrap", "clip"])
+def test_a_pole_at_the_centre_of_a_box_leaves_rows_with_bounds(ends: str) -> None:
+    model = mdpdsl.loads(
+        f"""\
+mdp pole
+unknown b in [0, 1] = 0.4
+state x in [-2, 2] {ends} bins 6
+action go
+noise w ~ normal(0, 0.3)
+init x = 0
+on go -> x' = x + 1/(b - 0.5) + w
+""",
+        all_states=True,
+    )
+    rows, graph = Family(model.checked, model.graph), model.graph
+    nothing = np.zeros(graph.n_pairs)
+    others = RowSets(
+        successor_start=graph.successor_start,
+        successor=graph.successor,
+        estimate=graph.probability,
+        lower=graph.probability,
+        upper=graph.probability,
+        other_upper=nothing,
+        others_upper=nothing,
+        kl=nothing,
+        l1=nothing,
+    )
+    found = rows.row_sets(rows.low, rows.high, others)
+    assert (found.lower <= found.estimate).all()
+    assert (found.estimate <= found.upper).all()
+    assert np.add.reduceat(found.estimate, found.successor_start[:-1]) == pytest.approx(1.0)
+    assert not found.outside_intervals(graph).any()
+
+
 @pytest.mark.parametrize("name", ["queue", "lake"])
 def test_the_enclosure_of_a_linear_law_is_exact(name: str) -> None:
     rows = family(name)

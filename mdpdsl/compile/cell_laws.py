@@ -14,13 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from mdpdsl.compile.cells import NORMAL_REACH, UNIFORM_ON_CIRCLE
 from mdpdsl.compile.checked import Noise
 from mdpdsl.compile.enclosures import Box, Enclosure, enclose, tightened
 from mdpdsl.compile.expressions import Array, Frame, evaluate
+from mdpdsl.compile.interval_arithmetic import RELATIVE_ERROR, down, up
 from mdpdsl.compile.noise import Affine
 from mdpdsl.compile.slopes import (
     divide,
@@ -34,8 +37,14 @@ from mdpdsl.compile.slopes import (
     uniform_probability,
 )
 from mdpdsl.compile.terms import REAL, Apply, Constant, Term
-from mdpdsl.graph.space import FloatArray, IntArray, Variable
+from mdpdsl.graph.space import BoolArray, FloatArray, IntArray, Variable
 
+T = TypeVar("T", bound=np.generic)
+
+#: So many turns of a circle are laid out for enclosures, however many cells there are, and more as
+#: long as there are fewer edges than these. What takes more turns may be anywhere.
+_ALWAYS_TURNED = 64
+_MOST_EDGES = 400_000
 _DENSITY_AT_ZERO = 1 / np.sqrt(2 * np.pi)
 
 
@@ -146,7 +155,7 @@ def locations(affine: Affine, noises: Mapping[str, Noise]) -> Locations:
         scale = _apply("sqrt", together)
     low, high = affine.clip
     if low is not None and high is not None:
-        high = _apply("max", low, high)
+        low = _apply("min", low, high)  # as `clip` has it where its bounds cross
     return Locations(family, location, scale, low, high)
 
 
@@ -207,8 +216,11 @@ class CellMasses:
 
     @property
     def _widest(self) -> float:
-        """The scale above which a normal distribution is uniform on the circle."""
-        return UNIFORM_ON_CIRCLE * self._period if self.variable.wraps else np.inf
+        """The scale above which a normal distribution is uniform on the circle, unless clipped."""
+        is_clipped = self.of.low is not None or self.of.high is not None
+        if is_clipped or not self.variable.wraps:
+            return np.inf
+        return UNIFORM_ON_CIRCLE * self._period
 
     def _standardised(self, point: Point) -> tuple[_Layout, FloatArray, FloatArray]:
         """Return the edges of the cells, (edge - m)/k at each, and k at each."""
@@ -220,7 +232,9 @@ class CellMasses:
         assert scale is not None
         if self.of.family == "normal":
             scale = np.minimum(scale, self._widest)
-        layout, shift = self._layout((location, location), (scale, scale), (low, low), (high, high))
+        layout, shift, _ = self._layout(
+            (location, location), (scale, scale), (low, low), (high, high), np.inf
+        )
         edges = layout.edge + _taken(shift, layout.node)
         location, scale = _taken(location, layout.node), _taken(scale, layout.node)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -243,15 +257,20 @@ class CellMasses:
         n_numbers = len(region.box.names)
         if self.of.family == "normal" and np.isfinite(self._widest):
             scale = minimum(scale, exactly(np.asarray(self._widest), n_numbers))
-        layout, shift = self._layout(
+        layout, shift, is_far = self._layout(
             location.value,
             scale.value,
             (None, None) if low is None else low.value,
             (None, None) if high is None else high.value,
+            max(_ALWAYS_TURNED, _MOST_EDGES // max(1, len(self._cell))),
         )
         at_edges = layout.node
         edges = exactly(layout.edge + _taken(shift, at_edges), n_numbers)
-        z = divide(subtract(edges, gathered(location, at_edges)), gathered(scale, at_edges))
+        distance = subtract(edges, gathered(location, at_edges))
+        # Turning rounds, too.
+        error = RELATIVE_ERROR * np.abs(_taken(shift, at_edges))
+        distance = Enclosure(distance.lower - error, distance.upper + error, *distance.slope)
+        z = _standard(distance, gathered(scale, at_edges))
         below = normal_probability(z) if self.of.family == "normal" else uniform_probability(z)
         if high is not None:
             bound = gathered(high, at_edges)
@@ -264,8 +283,13 @@ class CellMasses:
         masses = subtract(gathered(below, layout.upper), gathered(below, layout.lower))
         if layout.lower.ndim > 1:
             masses = total(masses, -1)
-        unit = np.clip(masses.lower, 0.0, 1.0), np.clip(masses.upper, 0.0, 1.0)
-        return Enclosure(*unit, *masses.slope)
+        is_far = _taken(is_far, self._node)
+        return Enclosure(
+            np.where(is_far, 0.0, np.clip(masses.lower, 0.0, 1.0)),
+            np.where(is_far, 1.0, np.clip(masses.upper, 0.0, 1.0)),
+            np.where(is_far, -np.inf, masses.slope_lower),
+            np.where(is_far, np.inf, masses.slope_upper),
+        )
 
     def _layout(
         self,
@@ -273,18 +297,28 @@ class CellMasses:
         scale: tuple[FloatArray, FloatArray],
         low: tuple[FloatArray | None, FloatArray | None],
         high: tuple[FloatArray | None, FloatArray | None],
-    ) -> tuple[_Layout, FloatArray]:
-        """Return the edges that matter, and how far they are to be shifted at each node."""
+        most_turns: float,
+    ) -> tuple[_Layout, FloatArray, BoolArray]:
+        """Return the edges that matter, and how far they are to be shifted at each node.
+
+        And the nodes that would need more turns than that, or have no finite values: theirs are
+        not laid out.
+        """
         if not self.variable.wraps:
-            return self._turned(0), np.zeros(1)
-        first = location[0] - (self._reach * scale[1] if self.of.family == "normal" else 0.0)
-        last = location[1] + self._reach * scale[1]
-        for bound, cut in ((low, np.maximum), (high, np.minimum)):
-            if bound[0] is not None and bound[1] is not None:
-                first, last = cut(first, bound[0]), cut(last, bound[1])
-        middle = first / 2 + last / 2
-        n_turns = int(np.ceil(np.max(last - first) / 2 / self._period))
-        return self._turned(n_turns), self._period * np.floor((middle - self._begin) / self._period)
+            return self._turned(0), np.zeros(1), np.zeros(1, np.bool_)
+        with np.errstate(invalid="ignore", over="ignore"):
+            reach = self._reach * scale[1]
+            first = location[0] - (reach if self.of.family == "normal" else 0.0)
+            last = location[1] + reach
+            for bound, cut in ((low, np.maximum), (high, np.minimum)):
+                if bound[0] is not None and bound[1] is not None:
+                    first, last = cut(first, bound[0]), cut(last, bound[1])
+            middle = first / 2 + last / 2
+            turns = np.ceil((last - first) / 2 / self._period)
+            is_far = ~(np.isfinite(turns) & np.isfinite(middle) & (turns <= most_turns))
+            shift = self._period * np.floor((middle - self._begin) / self._period)
+        n_turns = int(np.max(np.where(is_far, 0.0, turns), initial=0.0))
+        return self._turned(n_turns), np.where(is_far, 0.0, shift), np.asarray(is_far)
 
     def _turned(self, n_turns: int) -> _Layout:
         if n_turns not in self._layouts:
@@ -331,7 +365,37 @@ def gathered(x: Enclosure, index: IntArray) -> Enclosure:
     return x.each(lambda values: _taken(values, index))
 
 
-def _taken(values: FloatArray, index: IntArray) -> FloatArray:
+def _standard(distance: Enclosure, scale: Enclosure) -> Enclosure:
+    """Divide distances from the location by the scale, which may be 0 but not less.
+
+    A distribution without any width gives all its mass to the cell of its location, and an edge
+    there is its lower one.
+    """
+    vanishes = scale.lower <= 0
+    if not vanishes.any():
+        return divide(distance, scale)
+    found = divide(distance, scale)
+    low, high = (_quotient(end, scale.upper) for end in distance.value)
+    low = np.where(distance.lower > 0, down(low), -np.inf)
+    high = np.where(distance.upper <= 0, up(high), np.inf)
+    return Enclosure(
+        np.where(vanishes, low, found.lower),
+        np.where(vanishes, high, found.upper),
+        np.where(vanishes, -np.inf, found.slope_lower),
+        np.where(vanishes, np.inf, found.slope_upper),
+    )
+
+
+def _quotient(distance: FloatArray, scale: FloatArray) -> FloatArray:
+    """Divide by a scale of at least 0; infinite divided by infinite is 0."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        found = distance / scale
+    at_zero = np.where(distance > 0, np.inf, -np.inf)
+    found = np.where(scale <= 0, at_zero, found)
+    return np.where(np.isnan(found), 0.0, found)
+
+
+def _taken(values: npt.NDArray[T], index: IntArray) -> npt.NDArray[T]:
     if values.ndim == 0:
         return values
     if values.shape[-1] == 1:

@@ -25,6 +25,7 @@ class CoveringKernel(OutcomeKernel):
     def __init__(self, model: CheckedModel, problems: Problems, laws: Laws) -> None:
         super().__init__(model, problems)
         self.laws = laws
+        self._plans: dict[int, tuple[OutcomePlan, OutcomePlan]] = {}  # by id; both are kept alive
 
     def moves(self, plan: OutcomePlan, start: Start, action: int) -> Iterator[Moves]:
         """Return wherever an outcome may lead for any values of the unknown numbers.
@@ -35,6 +36,7 @@ class CoveringKernel(OutcomeKernel):
         if not self.laws.moves(plan):
             yield from super().moves(plan, start, action)
             return
+        plan = self._plan_of_law(plan)
         if plan.discrete:
             nodes, weights = discrete_nodes(plan.discrete)
             start = crossed(start, [noise.name for noise in plan.discrete], nodes, weights)
@@ -62,6 +64,12 @@ class CoveringKernel(OutcomeKernel):
         names = sorted(windows, key=lambda name: windows[name].masses.shape[2])
         yield from self._multiply(names[0::2], names[1::2], windows, start)
 
+    def _plan_of_law(self, plan: OutcomePlan) -> OutcomePlan:
+        """Return the plan for all theta; that of the values of the model may differ."""
+        if id(plan) not in self._plans:
+            self._plans[id(plan)] = plan, self.laws.plan(plan.terms)
+        return self._plans[id(plan)][1]
+
     def _reach(self, affine: Affine, frame: Frame) -> tuple[FloatArray, FloatArray]:
         """Return the least and the largest value of a next value, but for negligible tails."""
         box, noises = self.laws.box, {noise.name: noise for noise in self.model.noises}
@@ -73,14 +81,27 @@ class CoveringKernel(OutcomeKernel):
             products = [side * end for side in (slope.lower, slope.upper) for end in ends]
             low = low + np.minimum.reduce(products)
             high = high + np.maximum.reduce(products)
-        for bound, is_lower in zip(affine.clip, (True, False), strict=True):
-            if bound is not None:
-                limit = enclose(bound, frame, box)
-                cut = np.maximum if is_lower else np.minimum
-                low, high = cut(low, limit.lower), cut(high, limit.upper)
+        low, high = self._clipped(low, high, affine, frame)
         # What is not a number has been reported, and may be anywhere.
         is_finite = np.isfinite(low) & np.isfinite(high)
         return np.where(is_finite, low, -np.inf), np.where(is_finite, high, np.inf)
+
+    def _clipped(
+        self, low: FloatArray, high: FloatArray, affine: Affine, frame: Frame
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the range of values after clipping; if bounds are reversed, either may hold.
+
+        The distribution function has the lower bound there, and expressions the upper one, which
+        count where noise has no width.
+        """
+        bounds = [None if b is None else enclose(b, frame, self.laws.box) for b in affine.clip]
+        least, most = bounds
+        if least is not None:
+            low, high = np.maximum(low, least.lower), np.maximum(high, least.upper)
+        if most is not None:
+            top = most.upper if least is None else np.maximum(least.upper, most.upper)
+            low, high = np.minimum(low, most.lower), np.minimum(high, top)
+        return low, high
 
     def _noise_range(self, noise: Noise) -> tuple[tuple[float, float], ...]:
         """Return the range of a noise, as ranges of its two ends."""

@@ -251,7 +251,7 @@ class Declarations:
         for statement in self.all(ast.Noise):
             spread, terms = noise_spread(self.scope, statement.distribution, self.unknowns)
             kind = REAL
-            if spread is not None and spread.values is not None:
+            if spread is not None and spread.values is not None and terms is None:
                 kind = INT if bool(np.all(spread.values == np.rint(spread.values))) else REAL
             read = Read("noise", statement.name.text, type=kind, span=statement.name.span)
             known = Definition("noise", statement.name.span, read if spread else None)

@@ -77,17 +77,18 @@ class Family:
         return not any(block.is_numeric for block in self.blocks)
 
     def probabilities(self, theta: FloatArray) -> FloatArray:
-        """Return the rows at theta, [n]; each sums to 1."""
+        """Return the rows at theta, [n]; each sums to 1, or is NaN where its law has no value."""
         point, bound = self._point(theta), None
         if not self.has_bounds:
             bound = at(self.model, dict(zip(self.names, point.box.low.tolist(), strict=True)))
         found = np.zeros(len(self.entries))
-        for block in self.blocks:
-            found[block.rows.entries] = block.at(point, bound)
-        if len(found):
-            sums = np.add.reduceat(found, self.start[:-1])
-            if np.abs(sums - 1).max() > ROUNDING:
-                found /= sums[self.entry_row]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for block in self.blocks:
+                found[block.rows.entries] = block.at(point, bound)
+            if len(found):
+                sums = np.add.reduceat(found, self.start[:-1])
+                if not np.abs(sums - 1).max() <= ROUNDING:
+                    found /= sums[self.entry_row]
         return np.minimum(found, 1.0)
 
     def derivatives(self, theta: FloatArray) -> FloatArray:
@@ -152,6 +153,9 @@ class Family:
         """Return intervals that hold the rows of all theta in a box; other rows as they are."""
         found = self.enclosure(low, high)
         estimate = self.probabilities((np.asarray(low) + np.asarray(high)) / 2)
+        # The centre may be a pole of the law, where rows have no values but bounds.
+        anything = (1.0 / np.diff(self.start))[self.entry_row]
+        estimate = np.where(np.isnan(estimate), anything, estimate)
         rows = self._merging(others.successor_start)
         is_law = rows.is_replaced
         return RowSets(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +19,6 @@ from mdpdsl.compile.expressions import Frame, evaluate
 from mdpdsl.compile.law_branches import BlockRows, CellBranch, FixedBranch, NumericBranch
 from mdpdsl.compile.laws import Laws, at
 from mdpdsl.compile.merge import ROUNDING
-from mdpdsl.compile.noise import plan_outcome
 from mdpdsl.compile.outcome import OutcomeKernel
 from mdpdsl.compile.problems import Problems
 from mdpdsl.compile.rewriting import Known
@@ -41,7 +41,6 @@ class LawBlock:
     def __init__(self, rows: BlockRows, rule: Rule, outcomes: OutcomeKernel, laws: Laws) -> None:
         self.rows = rows
         model = rows.model
-        variables = {v.name: v for v in model.states.variables}
         known = Known(rows.frame)
         self.probabilities: list[Term | None] = []
         self.branches: list[FixedBranch | CellBranch | NumericBranch] = []
@@ -49,7 +48,7 @@ class LawBlock:
             chance = branch.probability
             self.probabilities.append(None if chance is None else known(chance))
             terms = {**model.equations, **branch.updates}
-            plan = plan_outcome(terms, variables, model.noises)
+            plan = laws.plan(terms)
             steady = [plan.terms[name] for name in plan.order if name not in plan.exact]
             if not laws.moves(plan):
                 self.branches.append(FixedBranch(rows, plan, outcomes))
@@ -177,7 +176,9 @@ def law_blocks(
 ) -> list[LawBlock]:
     """Return the blocks of all laws, for compressed rows of their pairs."""
     laws = Laws(model)
-    model = _with_wide_noise(model, laws.box)
+    centre = laws.box.low / 2 + laws.box.high / 2
+    model = at(model, dict(zip(laws.box.names, centre.tolist(), strict=True)))
+    model = replace(model, noises=laws.noises)
     kernel = TransitionKernel(model, _no_problems(model), (np.zeros(0, np.int64), np.zeros(0)))
     entry_row = entry_pairs(start)
     values = action_values(model)
@@ -227,16 +228,6 @@ def _applying(
         together = np.sort(np.concatenate(parts))
         if len(together):
             yield rule, together
-
-
-def _with_wide_noise(model: CheckedModel, box: Box) -> CheckedModel:
-    """Return the model at some theta for which no noise shrinks to a single value."""
-    for theta in _trials(box):
-        found = at(model, dict(zip(box.names, theta.tolist(), strict=True)))
-        shrunk = [n for n in found.noises if n.terms is not None and n.spread.family == "discrete"]
-        if not shrunk:
-            return found
-    return model
 
 
 def _trials(box: Box) -> Iterator[FloatArray]:

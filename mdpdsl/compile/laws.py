@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from mdpdsl.compile.checked import CheckedModel, Noise, Rule
+from mdpdsl.compile.checked import CheckedModel, Noise, Rule, Spread
 from mdpdsl.compile.enclosures import Box
-from mdpdsl.compile.noise import OutcomePlan
+from mdpdsl.compile.noise import OutcomePlan, plan_outcome
 from mdpdsl.compile.spreads import spread_at, spread_numbers
 from mdpdsl.compile.terms import Term, reads
 
@@ -31,6 +31,24 @@ class Laws:
             np.array([each.low for each in unknowns]),
             np.array([each.high for each in unknowns]),
         )
+
+    @cached_property
+    def noises(self) -> tuple[Noise, ...]:
+        """The noises as laws read them: none that depends on unknown numbers is a single value.
+
+        How a law integrates its noise must not depend on the values that the model has for its
+        unknown numbers, at which a noise may have no width. The numbers of such a noise are its
+        terms; those of its spread here mean nothing.
+        """
+        return tuple(
+            noise if noise.family is None else replace(noise, spread=Spread(noise.family, 0.0, 1.0))
+            for noise in self.model.noises
+        )
+
+    def plan(self, terms: Mapping[str, Term]) -> OutcomePlan:
+        """Decide how to integrate each noise of an outcome, for all theta alike."""
+        variables = {variable.name: variable for variable in self.model.states.variables}
+        return plan_outcome(terms, variables, self.noises)
 
     def reads_numbers(self, *terms: Term) -> bool:
         """Return whether some terms read an unknown number, or noise that depends on one."""

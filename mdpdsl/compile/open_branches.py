@@ -85,7 +85,8 @@ def report_unsmooth(
 ) -> bool:
     """Report next values that depend on an unknown number but on no continuous noise."""
     plan = plan_outcome(terms, variables, noises)
-    continuous = {noise.name for noise in noises if noise.spread.family != "discrete"}
+    # Whether a line is a mistake must not depend on the truth, at which noise may have no width.
+    continuous = {n.name for n in noises if n.terms is not None or n.spread.family != "discrete"}
     noisy: set[str] = set()
     sound = True
     for name in plan.order:

@@ -279,7 +279,7 @@ class OutcomeKernel:
                 else self._values(bound, frame, start, action)
                 for bound, infinity in zip(affine.clip, (-np.inf, np.inf), strict=True)
             )
-            clip = low.reshape(shape), np.maximum(low, high).reshape(shape)
+            clip = np.minimum(low, high).reshape(shape), high.reshape(shape)  # if they cross: high
         variable = self._variable(name)
         return window_masses(variable, family, location.reshape(shape), scale.reshape(shape), clip)
 

@@ -227,6 +227,217 @@ def test_an_enclosure_contains_the_rows_and_derivatives_inside(name: str, share:
         assert (slopes <= found.slope_upper + 1e-9).all()
 
 
+def assert_rows_are_enclosed(text: str, *, seed: int = 0, n_boxes: int = 4) -> None:
+    """Compare rows over random boxes, and rows at theta, with files that have params instead."""
+    model = mdpdsl.loads(text, all_states=True)
+    rows = Family(model.checked, model.graph)
+    rng = np.random.default_rng(seed)
+    for share in np.geomspace(1.0, 0.01, n_boxes):
+        widths = share * (rows.high - rows.low)
+        low = rows.low + rng.uniform(size=len(widths)) * (rows.high - rows.low - widths)
+        high = np.minimum(low + widths, rows.high)
+        found = rows.enclosure(low, high)
+        for theta in (low, high, *rng.uniform(low, high, (4, len(low)))):
+            values = dict(zip(rows.names, theta.tolist(), strict=True))
+            fixed = text
+            for name, value in values.items():
+                fixed = re.sub(rf"unknown {name} in .*", f"param {name} = {value!r}", fixed)
+            matrix = mdpdsl.loads(fixed, all_states=True).graph.transition_matrix()
+            chance = np.asarray(matrix[rows.pairs].toarray()[rows.entry_row, rows.successor])
+            assert np.add.reduceat(chance, rows.start[:-1]) == pytest.approx(1.0)
+            assert (found.lower <= chance).all()
+            assert (chance <= found.upper).all()
+            assert np.abs(rows.probabilities(theta) - chance).max() < TOLERANCE
+
+
+NO_WIDTH = {
+    "normal": "param sd = 0\nunknown drift in [-1, 1] = 0.5\nnoise w ~ normal(drift, sd)",
+    "uniform": """\
+unknown drift in [-1, 1] = 0.5
+unknown b in [-2, -1] = -1.5
+noise w ~ uniform(drift, drift + max(b, 0))""",
+    "at the truth": """\
+unknown drift in [-1, 1] = 0.5
+unknown dev in [0, 1] = 0
+noise w ~ normal(drift, dev)""",
+}
+
+
+def without_width(noise: str, other: str = "") -> str:
+    return f"""\
+mdp drifts
+{NO_WIDTH[noise]}
+state x in [-2, 2] clip bins 8
+action go, back
+noise v ~ normal(0, 0.3)
+init x = 0
+on go -> x' = x + w{other}
+on back -> x' = x - 0.5*w{other}
+"""
+
+
+@pytest.mark.parametrize(
+    ("noise", "other"),
+    [("normal", ""), ("normal", " + v"), ("uniform", ""), ("at the truth", " + v")],
+)
+def test_noise_without_width_depends_on_its_location(noise: str, other: str) -> None:
+    text = without_width(noise, other)
+    assert_rows_are_enclosed(text)
+    model = mdpdsl.loads(text, all_states=True)
+    rows = Family(model.checked, model.graph)
+    assert np.abs(rows.probabilities(rows.low) - rows.probabilities(rows.high)).max() > 0.5
+
+
+@pytest.mark.parametrize("noise", NO_WIDTH)
+@pytest.mark.parametrize("other", ["", " + v"])
+def test_laws_do_not_depend_on_the_written_truth(noise: str, other: str) -> None:
+    text = without_width(noise, other)
+    found = []
+    for changed in (text, text.replace("0.5\n", "-0.9\n"), text.replace("] = 0\n", "] = 0.7\n")):
+        model = mdpdsl.loads(changed, all_states=True)
+        rows = Family(model.checked, model.graph)
+        numbers = [rows.entries, rows.successor, rows.probabilities(rows.low)]
+        if rows.has_bounds:
+            bounds = rows.enclosure(rows.low, rows.high)
+            numbers += [bounds.lower, bounds.upper]
+        else:
+            assert (noise, other) == ("uniform", " + v")
+        found.append(numbers)
+    for one in found[1:]:
+        for mine, first in zip(one, found[0], strict=True):
+            assert np.array_equal(mine, first)
+
+
+def test_a_scale_that_may_be_zero_is_enclosed_at_an_edge() -> None:
+    assert_rows_are_enclosed("""\
+mdp edge
+unknown dev in [0, 1] = 0.5
+state x in [-2, 2] clip bins 4
+action go
+noise w ~ normal(0, dev)
+init x = 0
+on go -> x' = 1 + w
+""")
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "clip(x + w, lo, 0.2)",
+        "clip(x + w, 0.4, lo)",
+        "clip(x + w, lo, 0.1 - lo)",
+        "max(x + w, lo)",
+        "min(0.1*x + w, lo - 1)",
+    ],
+)
+@pytest.mark.parametrize("ends", ["clip", "wrap"])
+def test_rows_of_clipped_values_are_whole_and_enclosed(update: str, ends: str) -> None:
+    assert_rows_are_enclosed(f"""\
+mdp reversed
+unknown lo in [-0.95, 1.45] = 1.4
+state x in [-2, 2] {ends} bins 8
+action go, back
+noise w ~ normal(0, 0.05)
+init x = 0
+on go -> x' = {update}
+on back -> x' = x + w
+""")
+
+
+@pytest.mark.parametrize("update", ["min(x + w, 1.1)", "max(x - w, -0.7)", "clip(x + w, 0.1, 9.3)"])
+def test_wide_noise_on_a_circle_is_clipped_before_it_turns(update: str) -> None:
+    text = f"""\
+mdp wide
+unknown s in [0.1, 30] = 20
+state x in [-2, 2] wrap bins 8
+action go
+noise w ~ normal(0, s)
+init x = 0
+on go -> x' = {update}
+"""
+    assert_rows_are_enclosed(text)
+    model = mdpdsl.loads(text, all_states=True)
+    rows = Family(model.checked, model.graph)
+    slopes = rows.derivatives(np.array([20.0]))
+    assert slopes == pytest.approx(differences(rows, np.array([20.0]), 1e-4), abs=1e-8)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("update", "noise"),
+    [
+        ("x + 1/(b*b - b + 1) + w", "normal(0, 0.3)"),
+        ("x + exp(1000*(b - b*b)) + w", "normal(0, 0.3)"),
+        ("x + (b - b*b)^0.5 + w", "normal(0, 0.3)"),
+        ("x + 1e5*b + w", "normal(0, 0.3)"),
+        ("x + 1e9*b + w", "normal(0, 0.3)"),
+        ("x + w", "normal(1/(b*b - b + 1), 0.3)"),
+        ("x + w", "normal(0, 1/(b*b - b + 1))"),
+        ("min(x + w, 0.3)", "normal(0, 0.1 + 2e4*max(b - 0.5, 0))"),
+        ("x + w", "uniform(0, 1/(b*b - b + 1))"),
+        ("x + w/(b*b - b + 1)", "normal(0, 0.3)"),
+    ],
+)
+def test_a_location_that_may_be_anywhere_is_enclosed(update: str, noise: str) -> None:
+    text = f"""\
+mdp far
+unknown b in [0, 1] = 0.4
+state x in [-2, 2] wrap bins 6
+action go, back
+noise w ~ {noise}
+init x = 0
+on go -> x' = {update}
+on back -> x' = -x
+"""
+    model = mdpdsl.loads(text, all_states=True)
+    rows = Family(model.checked, model.graph)
+    for low, high in ((0.0, 1.0), (0.2, 0.9), (0.4, 0.4 + 1e-9)):
+        found = rows.enclosure(np.array([low]), np.array([high]))
+        for array in (*found.value, *found.slope):
+            assert not np.isnan(array).any()
+        for theta in (low, (low + high) / 2, high):
+            fixed = text.replace("unknown b in [0, 1] = 0.4", f"param b = {theta!r}")
+            matrix = mdpdsl.loads(fixed, all_states=True).graph.transition_matrix()
+            chance = matrix[rows.pairs].toarray()[rows.entry_row, rows.successor]
+            assert (found.lower <= chance).all()
+            assert (chance <= found.upper).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("ends", ["wrap", "clip"])
+def test_a_pole_at_the_centre_of_a_box_leaves_rows_with_bounds(ends: str) -> None:
+    model = mdpdsl.loads(
+        f"""\
+mdp pole
+unknown b in [0, 1] = 0.4
+state x in [-2, 2] {ends} bins 6
+action go
+noise w ~ normal(0, 0.3)
+init x = 0
+on go -> x' = x + 1/(b - 0.5) + w
+""",
+        all_states=True,
+    )
+    rows, graph = Family(model.checked, model.graph), model.graph
+    nothing = np.zeros(graph.n_pairs)
+    others = RowSets(
+        successor_start=graph.successor_start,
+        successor=graph.successor,
+        estimate=graph.probability,
+        lower=graph.probability,
+        upper=graph.probability,
+        other_upper=nothing,
+        others_upper=nothing,
+        kl=nothing,
+        l1=nothing,
+    )
+    found = rows.row_sets(rows.low, rows.high, others)
+    assert (found.lower <= found.estimate).all()
+    assert (found.estimate <= found.upper).all()
+    assert np.add.reduceat(found.estimate, found.successor_start[:-1]) == pytest.approx(1.0)
+    assert not found.outside_intervals(graph).any()
+
+
 @pytest.mark.parametrize("name", ["queue", "lake"])
 def test_the_enclosure_of_a_linear_law_is_exact(name: str) -> None:
     rows = family(name)

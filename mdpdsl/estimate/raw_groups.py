@@ -366,7 +366,7 @@ def _observed(
         np.full(n, end) if bound is None else numbers_of(bound, frame)
         for bound, end in zip(density.clip, (-np.inf, np.inf), strict=True)
     ]
-    lowest, highest = bounds[0], np.maximum(bounds[0], bounds[1])
+    lowest, highest = np.minimum(bounds[0], bounds[1]), bounds[1]
     low, high = np.clip(lowest, first, last), np.clip(highest, first, last)
     is_low = after <= low + _blur(low, last - first)
     is_high = (after >= high - _blur(high, last - first)) & ~is_low

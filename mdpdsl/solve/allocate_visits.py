@@ -170,7 +170,7 @@ def allocate(
         if purpose not in PURPOSES:
             raise SettingsError(f"there is no purpose `{purpose}`; there is {PURPOSES[0]}")
         is_given = {"kappa": kappa is not None, "distance": distance != "squared-l2"}
-        is_given |= {"method": method != "newton", "backend": backend is not None}
+        is_given["method"] = method != "newton"
         for name in (name for name, is_set in is_given.items() if is_set):
             raise SettingsError(f"`{name}=` is about rows; leave it out with `purpose=`")
         with shown(progress, "designing") as update:

@@ -153,7 +153,7 @@ def interval_model(
     built = interval_graph(spaces, rows, least, may_vanish=may_vanish)
     if not all_states:
         built = built.restricted(reachable_states(built.graph))
-    unseen = int(np.count_nonzero(counts.visits == 0))
+    unseen = int(np.count_nonzero((counts.visits == 0) & result.graph.to_learn))
     described = None if numbers is None else numbers.described
     return IntervalModel(
         result.model.name,

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from mdpdsl.formats.npz import from_npz
+from mdpdsl.solve.robust_answer import outward_text
 from tests.cli.run import GOOD, quick, written
 
 MDPDSL = [sys.executable, "-m", "mdpdsl"]
@@ -260,8 +261,10 @@ def test_a_property_has_bounds_in_the_table_the_record_and_the_plan(tmp_path: Pa
     assert record["property"] == asked[1]
     assert 0 < record["guaranteed"] < 0.75 < record["possible"] < 1
     table = quick("explore", model, "--steps", "500", *asked, "--out", tmp_path / "b").stdout
-    assert f"guaranteed     {record['guaranteed']:.6g} (with confidence 0.9)" in table
-    assert f"possible       {record['possible']:.6g} (no policy can do better)" in table
+    guaranteed = outward_text(record["guaranteed"], is_lower=True)
+    assert f"guaranteed     {guaranteed} (with confidence 0.9)" in table
+    possible = outward_text(record["possible"], is_lower=False)
+    assert f"possible       {possible} (no policy can do better)" in table
     plan = quick("plan", tmp_path / "a", "--json").json()
     assert [plan[name] for name in ("guaranteed", "possible")] == [
         record[name] for name in ("guaranteed", "possible")

@@ -171,8 +171,9 @@ def allocate(
             raise SettingsError(f"there is no purpose `{purpose}`; there is {PURPOSES[0]}")
         is_given = {"kappa": kappa is not None, "distance": distance != "squared-l2"}
         is_given["method"] = method != "newton"
-        for name in (name for name, is_set in is_given.items() if is_set):
-            raise SettingsError(f"`{name}=` is about rows; leave it out with `purpose=`")
+        given = [name for name, is_set in is_given.items() if is_set]
+        if given:
+            raise SettingsError(f"`{given[0]}=` is about rows; leave it out with `purpose=`")
         with shown(progress, "designing") as update:
             return experiment_design(
                 model,
@@ -188,8 +189,9 @@ def allocate(
             )
     is_given = {"criterion": criterion != "a", "weights": weights is not None, "mix": mix != 1}
     is_given |= {"steps": steps is not None, "identifiable": identifiable}
-    for name in (name for name, is_set in is_given.items() if is_set):
-        raise SettingsError(f"`{name}=` is about unknown numbers; set `purpose=`, too")
+    given = [name for name, is_set in is_given.items() if is_set]
+    if given:
+        raise SettingsError(f"`{given[0]}=` is about unknown numbers; set `purpose=`, too")
     allocated = as_model(model)
     if component is not None and not recurrent:
         raise SettingsError("`component=` needs `recurrent=`")

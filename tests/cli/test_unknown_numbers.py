@@ -147,6 +147,11 @@ def test_options_of_a_purpose_need_it() -> None:
     outcome = quick("allocate", "slippery_lake", "--criterion", "d")
     assert outcome.status == 2
     assert "--for parameters" in outcome.stderr
+    outcome = quick("allocate", "slippery_lake", "--for", "parameters", "--kappa", "3")
+    assert outcome.status == 2
+    assert "--kappa is about rows; leave it out with --for" in outcome.stderr
+    with pytest.raises(mdpdsl.Error, match="`mix=` is about unknown numbers"):
+        mdpdsl.allocate(mdpdsl.load("slippery_lake"), mix=2.0)  # type: ignore[call-overload]
     outcome = quick("allocate", "riverswim", "--for", "parameters")
     assert outcome.status == 2
     assert "unknown slip in" in outcome.stderr
